@@ -295,19 +295,58 @@ impl fmt::Display for Unordered {
     }
 }
 
-/// A bus whose CPU has a store buffer.
+/// A core of the CPU.
 #[derive(Debug)]
-pub struct Ordered<B> {
-    bus: B,
+struct Core {
     buffer: StoreBuffer,
     /// Register writes that stores still wait behind, by the number of those before it.
     writes: VecDeque<(u64, Written)>,
 }
 
+impl Core {
+    /// Creates core `n`. At random, each draws an order of its own.
+    fn new(order: Order, n: usize) -> Core {
+        let order = match order {
+            Order::Random(seed) => Order::Random(seed.wrapping_add(n as u64)),
+            other => other,
+        };
+        Core { buffer: StoreBuffer::new(order), writes: VecDeque::new() }
+    }
+
+    /// Returns the oldest store that the device misses at these addresses, and the register write
+    /// after it.
+    fn missed(&self, at: Iova, len: usize) -> Option<(&Held, Written)> {
+        let held = self.buffer.missed(at, len)?;
+        let write = self.writes.iter().find(|w| w.0 >= held.writes)?.1;
+        Some((held, write))
+    }
+}
+
+/// A bus whose CPU has a store buffer in each core.
+#[derive(Debug)]
+pub struct Ordered<B> {
+    bus: B,
+    order: Order,
+    /// Those that have run, and the one that runs.
+    cores: Vec<Core>,
+    entered: usize,
+}
+
 impl<B: Bus> Ordered<B> {
-    /// Gives the CPU of a bus a store buffer.
+    /// Gives the CPU of a bus store buffers.
     pub fn new(bus: B, order: Order) -> Ordered<B> {
-        Ordered { bus, buffer: StoreBuffer::new(order), writes: VecDeque::new() }
+        Ordered { bus, order, cores: vec![Core::new(order, 0)], entered: 0 }
+    }
+
+    fn core(&mut self) -> &mut Core {
+        &mut self.cores[self.entered]
+    }
+
+    /// Puts all stores of a core into memory.
+    fn drain(&mut self, core: usize) {
+        while let Some(held) = self.cores[core].buffer.pop() {
+            self.arrive(&held);
+        }
     }
 
     fn arrive(&mut self, held: &Held) {
@@ -317,8 +356,8 @@ impl<B: Bus> Ordered<B> {
 
     /// Notes the first store that the device misses, and counts them.
     fn look(&mut self, at: Iova, len: usize, dir: Direction) {
-        let Some(held) = self.buffer.missed(at, len) else { return };
-        let Some(&(_, write)) = self.writes.iter().find(|w| w.0 >= held.writes) else { return };
+        let missed = self.cores.iter().find_map(|core| core.missed(at, len));
+        let Some((held, write)) = missed else { return };
         let (offset, area) = (held.offset, held.area.iova());
         let (bytes, at) = (held.bytes().len(), held.at);
         self.platform_mut().missed(Unordered { offset, area, bytes, at, write, dir });
@@ -372,7 +411,8 @@ impl<B: Bus> Bus for Ordered<B> {
     type With<T: FrameSink + Clone> = Ordered<B::With<T>>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Self::With<T> {
-        Ordered { bus: self.bus.with_sink(sink), buffer: self.buffer, writes: self.writes }
+        let Ordered { bus, order, cores, entered } = self;
+        Ordered { bus: bus.with_sink(sink), order, cores, entered }
     }
     fn sink_mut(&mut self) -> &mut B::Sink {
         self.bus.sink_mut()
@@ -402,47 +442,58 @@ impl<B: Bus> Bus for Ordered<B> {
         self.bus.ledger()
     }
 
+    fn enter(&mut self, n: usize) {
+        self.entered = n;
+        for next in self.cores.len()..=n {
+            self.cores.push(Core::new(self.order, next));
+        }
+        self.bus.enter(n);
+    }
     fn holds_stores(&self) -> bool {
         true
     }
     fn hold(&mut self, to: &Coherent, mut offset: u32, mut bytes: &[u8], now: Time) {
         while !bytes.is_empty() {
-            let n = self.buffer.push(to, offset, bytes, now);
-            if let Some(held) = self.buffer.overtaking().or_else(|| self.buffer.overflowing()) {
+            let buffer = &mut self.core().buffer;
+            let n = buffer.push(to, offset, bytes, now);
+            if let Some(held) = buffer.overtaking().or_else(|| buffer.overflowing()) {
                 self.arrive(&held);
             }
             (offset, bytes) = (offset + n as u32, &bytes[n..]);
         }
     }
     fn forward(&self, start: u64, bytes: &mut [u8]) {
-        self.buffer.forward(start, bytes);
+        self.cores[self.entered].buffer.forward(start, bytes);
     }
     fn stores_due(&mut self, now: Time, draws: bool) {
-        while let Some(held) = self.buffer.due(now) {
-            self.arrive(&held);
+        for i in 0..self.cores.len() {
+            while let Some(held) = self.cores[i].buffer.due(now) {
+                self.arrive(&held);
+            }
         }
-        while let Some(held) = draws.then(|| self.buffer.drawn()).flatten() {
+        while let Some(held) = draws.then(|| self.core().buffer.drawn()).flatten() {
             self.arrive(&held);
         }
     }
     fn before_register_write(&mut self, write: Written) {
         self.stores_due(write.at, true);
-        while let Some(held) = self.buffer.before_register() {
+        while let Some(held) = self.core().buffer.before_register() {
             self.arrive(&held);
         }
-        let n = self.buffer.register_written();
-        let oldest = self.buffer.held().map(|h| h.writes).min().unwrap_or(u64::MAX);
-        self.writes.retain(|w| w.0 >= oldest);
-        self.writes.push_back((n, write));
+        let core = self.core();
+        let n = core.buffer.register_written();
+        let oldest = core.buffer.held().map(|h| h.writes).min().unwrap_or(u64::MAX);
+        core.writes.retain(|w| w.0 >= oldest);
+        core.writes.push_back((n, write));
     }
     fn fence(&mut self, f: Fence) {
-        if self.buffer.fence(f) {
-            self.drain_stores();
+        if self.core().buffer.fence(f) {
+            self.drain(self.entered);
         }
     }
     fn drain_stores(&mut self) {
-        while let Some(held) = self.buffer.pop() {
-            self.arrive(&held);
+        for core in 0..self.cores.len() {
+            self.drain(core);
         }
     }
 }

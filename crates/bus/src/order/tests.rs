@@ -67,3 +67,29 @@ fn no_more_wait_than_a_buffer_holds() {
         .collect();
     assert_eq!((all.len(), b.held().count(), all[..3].to_vec()), (MOST, MOST, vec![0, 8, 16]));
 }
+
+/// A fence and a register write of one core say nothing about the stores of another.
+#[test]
+fn each_core_has_a_store_buffer() {
+    let platform = Platform::new(1 << 26, 1 << 20, crate::ProtectionGranularity::Page);
+    let rules = crate::pcie::Rules::new(crate::pcie::Settings::link(1, 4)).unwrap();
+    let latencies = crate::Latencies { link: Span::ZERO, memory: Span::ZERO };
+    let mut bus = Ordered::new(crate::Pcie::new(platform, rules, latencies, 0), Order::Late);
+    let area = Coherent::from_parts(1 << 26, Iova(1 << 26), 64, 0);
+    bus.hold(&area, 0, &[1], t(0));
+    bus.enter(1);
+    bus.hold(&area, 8, &[1], t(0));
+    let write = |at| Written { reg: Reg::at(0), name: None, value: 0, at };
+    bus.fence(Fence::Write);
+    bus.before_register_write(write(t(1)));
+    let seen = |bus: &mut Ordered<crate::Pcie>| {
+        [0, 8].map(|at| bus.platform_mut().memory.cpu((1 << 26) + at, 1)[0])
+    };
+    assert_eq!(seen(&mut bus), [0, 1]);
+    bus.enter(0);
+    bus.before_register_write(write(t(1)));
+    assert_eq!(seen(&mut bus), [0, 1], "core 0 has made no fence");
+    bus.fence(Fence::Write);
+    bus.before_register_write(write(t(2)));
+    assert_eq!(seen(&mut bus), [1, 1]);
+}
