@@ -89,6 +89,12 @@ impl CounterSet for Stats {
     fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
         of("refused_calls", self.refused.calls);
     }
+    fn add(&mut self, other: &Stats) {
+        self.refused.calls += other.refused.calls;
+        if self.refused.first.is_empty() {
+            self.refused.first = other.refused.first;
+        }
+    }
 }
 
 /// Releases what a driver hands up when it is closed.
@@ -289,6 +295,9 @@ impl Card for CCard {
     type Counters = Counters;
 
     fn config(v: &Values) -> Result<Set, SettingError> {
+        if v.word("bus.kind") == "axi" {
+            return Err(SettingError("`bus.kind`: this card has no AXI".to_owned()));
+        }
         match (v.number("link.rate"), DRIVER.get()) {
             (1.0, Some(given)) => Ok(Set { given: *given, region: RefCell::default() }),
             (_, None) => Err(SettingError("there is no driver".to_owned())),

@@ -57,11 +57,14 @@ pub trait CounterSet: Copy + Default {
     const DECLARED: &'static [Counter];
     /// Passes every counter with its name.
     fn each(&self, of: &mut dyn FnMut(&'static str, u64));
+    /// Adds another's counts.
+    fn add(&mut self, other: &Self);
 }
 
 impl CounterSet for () {
     const DECLARED: &'static [Counter] = &[];
     fn each(&self, _: &mut dyn FnMut(&'static str, u64)) {}
+    fn add(&mut self, (): &()) {}
 }
 
 /// Returns the unit that a row of [`counters!`](crate::counters) names.
@@ -119,6 +122,9 @@ macro_rules! counters {
             const DECLARED: &'static [$crate::Counter] = $name::DECLARED;
             fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
                 self.entries().for_each(|(name, value)| of(name, value));
+            }
+            fn add(&mut self, other: &$name) {
+                $name::add(self, other);
             }
         }
     };

@@ -25,21 +25,22 @@ use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, P
 use crate::open_loop::Load as OpenLoad;
 use crate::result::{CountsOf, Measured, SENT, Sampled};
 use crate::run::{self, platform};
-use crate::system::{self, PlacementKeys, StackKeys, System, Transferred};
+use crate::slot::{self, AXI_BUSY, AxiKeys};
+use crate::system::{self, PlacementKeys, StackKeys, System};
 use crate::{Counted, Counts, OpenQueue, Points, Result, closed_loop, fixed_rate, open_loop};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::ledger::BusKind;
-use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
+use doorbell_bus::{Axi, Bus, Machine};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
-use doorbell_hal::{Span, Unit};
+use doorbell_hal::Unit;
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::traffic::arrivals::Meter;
 use doorbell_sim::{Watch, fault::FaultSchedule};
 use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
-use settings::{BesideKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+use settings::{BesideKeys, CPU, DriverKeys, KIND, NicKeys};
 use std::sync::{Arc, OnceLock};
 
 /// AXI Ethernet with AXI DMA.
@@ -47,7 +48,7 @@ pub static SYSTEM: System = System {
     name: "axienet",
     about: "AXI Ethernet with AXI DMA: interrupts coalesced by a controller, or not",
     devices: &["axi-ethernet"],
-    platform_keys: &[&CPU, &host::TCP, BusKeys::KEYS, NicKeys::KEYS],
+    platform_keys: &[&CPU, &host::TCP, AxiKeys::KEYS, NicKeys::KEYS],
     run_keys: &[
         &KIND,
         closed_loop::Keys::KEYS,
@@ -61,7 +62,7 @@ pub static SYSTEM: System = System {
         system::RUN,
     ],
     runner: run_values,
-    transfer,
+    transfer: slot::axi_transfer,
     port_rate: "link.rate",
     knobs: &[
         Knob {
@@ -113,17 +114,9 @@ pub static SYSTEM: System = System {
             shares: &["irq_core_busy_share", "app_core_busy_share"],
             keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
         },
-        Resource {
-            name: "bus",
-            shares: &["read_bus_busy_share", "write_bus_busy_share"],
-            keys: &[("axi.clock", More)],
-        },
+        slot::AXI_BUS,
         limits::PORT,
-        Resource {
-            name: "bursts in flight",
-            shares: &[],
-            keys: &[("axi.reads", More), ("axi.writes", More)],
-        },
+        slot::AXI_BURSTS,
         Resource {
             name: "MAC memory",
             shares: &[],
@@ -135,16 +128,7 @@ pub static SYSTEM: System = System {
             shares: &[],
             keys: &[("driver.rx_usecs", Less), ("driver.tx_usecs", Less)],
         },
-        Resource {
-            name: "latency",
-            shares: &[],
-            keys: &[
-                ("axi.read_latency", Less),
-                ("axi.write_latency", Less),
-                ("axi.cpu_latency", Less),
-                ("axi.lite_clocks", Less),
-            ],
-        },
+        slot::AXI_LATENCY,
         limits::NETWORK,
         Resource {
             name: "load",
@@ -183,8 +167,8 @@ const THRESHOLD: Metric = Metric::rate(
 const BUSY: [Metric; 4] = [
     Metric::busy("irq_core_busy_share", "of the core with interrupts and softirq"),
     Metric::busy("app_core_busy_share", "of the core with applications"),
-    Metric::busy("read_bus_busy_share", "of the clocks of read data"),
-    Metric::busy("write_bus_busy_share", "of the clocks of write data"),
+    AXI_BUSY[0],
+    AXI_BUSY[1],
 ];
 
 /// The driver, with any controller.
@@ -278,10 +262,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         Load::Arrivals(load) => received(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
     }?;
-    let clocks =
-        |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
-    // A burst in flight at either end of the measured time counts for the side it began on.
-    o.use_of_bus("beats", 4096, clocks, |l| vec![l.axi_read_beats, l.axi_write_beats]);
+    slot::use_of_axi(&mut o, setup.axi.mhz);
     Ok(o)
 }
 
@@ -438,18 +419,6 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         Load::Open(load) => (CountsOf::Run, SENT, load.sent()),
     };
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
-}
-
-fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
-    let rules = Rules::new(settings::axi(v)).map_err(host::refused)?;
-    let command = if op == Operation::Read { "AR" } else { "AW" };
-    let row = move |b: doorbell_bus::axi::Burst| system::Transaction {
-        addr: b.addr,
-        command,
-        bytes: b.bytes,
-        packet: None,
-    };
-    Ok(Box::new(rules.bursts(at, bytes).map(row)))
 }
 
 #[cfg(test)]

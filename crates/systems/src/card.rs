@@ -1,25 +1,25 @@
-//! A card with one queue and one interrupt line, on PCI, PCI-X or PCI Express, as a system: any
-//! driver on any device.
+//! A card on PCI, PCI-X, PCI Express or AXI, as a system: any driver on any device.
 //!
 //! A [`Card`] says how device and driver are made and what they count. Its loads are closed-loop
 //! TCP over a link ([`crate::closed_loop`]), frames at a fixed rate ([`crate::fixed_rate`]), frames
 //! that arrive in a pattern ([`crate::arrivals`]) and open-loop packets ([`crate::open_loop`]).
-//! There is one core; applications may have a second one. The built-in e1000 is one; [`system`]
-//! makes one of a driver of your own.
+//! Each queue of the driver has a core; TCP and frames at a fixed rate have one queue, and
+//! applications may have a second core. The built-in e1000 is one; [`system`] makes one of a driver
+//! of your own.
 
 use crate::arrivals::{self, Load as Arrivals};
 use crate::closed_loop::Load as TcpLoad;
 use crate::fixed_rate::{self, Load as Paced};
 use crate::host::{self, HostConfig, MAX_MEMORY};
-use crate::key::{Key, Values};
+use crate::key::{Key, Needs, Values};
 use crate::knobs::Knob;
 use crate::limits::Wider::{Less, More};
 use crate::limits::{self, Resource};
-use crate::metrics::{self, DEVICE, DRIVER, Numbers, Party};
-use crate::open_loop::{Limits, Load as OpenLoad};
+use crate::metrics::{self, DEVICE, DRIVER, Metric, Numbers, Party};
+use crate::open_loop::{Limits, Load as OpenLoad, core_of};
 use crate::result::{CountsOf, Measured, SENT, Verdict};
 use crate::run::platform;
-use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys, Slot};
+use crate::slot::{self, AXI_BUSY, BUS_BUSY, IommuKeys, PciKeys, Slot};
 use crate::system::{PlacementKeys, RUN, System};
 use crate::{
     Counted, Counts, Entries, OpenQueue, Result, RunError, SettingError, closed_loop, knobs,
@@ -27,8 +27,10 @@ use crate::{
 use crate::{open_loop, run};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Capture, Machine, Mapping, Memory, Order, Ordered, Pci, Pcie, Platform};
-use doorbell_bus::{ProtectionGranularity, pci, pcie};
+use doorbell_bus::{
+    Axi, Bus, Capture, Machine, Mapping, Memory, Order, Ordered, Pci, Pcie, Platform,
+    ProtectionGranularity, axi, pci, pcie,
+};
 use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Rule, Span, Time};
 use doorbell_packet::ethernet::HEADER;
@@ -57,6 +59,9 @@ pub trait Card: Sized + 'static {
     const PLATFORM: &'static [Key] = &[];
     /// Keys of its scenarios, beside those of the traffic.
     const RUN: &'static [Key] = &[];
+    /// The most queues that its driver opens, each on a core of its own. If there are several,
+    /// `run.cores` of a scenario says how many.
+    const QUEUES: u16 = 1;
     /// Its system has `run.order`.
     const ORDERED: bool = true;
     /// The transmit timeout of the driver, with faults.
@@ -85,10 +90,15 @@ pub trait Card: Sized + 'static {
         Limits { frame, tagged: frame.0, large_send: (0, "the driver, which takes none") }
     }
 
-    /// Returns the most packets between driver and device.
+    /// Returns the interrupt of a queue: a line of its number, unless the device sends messages.
+    fn interrupt(_: &Self::Config, queue: u16) -> Interrupt {
+        Interrupt::Line(queue)
+    }
+
+    /// Returns the most packets of one queue between driver and device.
     fn in_flight(c: &Self::Config) -> u32;
 
-    /// Returns the host memory for rings and receive buffers, in bytes.
+    /// Returns the host memory for rings and receive buffers of one queue, in bytes.
     fn memory(_: &Self::Config) -> usize {
         16 << 20
     }
@@ -113,16 +123,31 @@ pub trait Card: Sized + 'static {
     /// Makes the device.
     fn device<P: Port>(c: &Self::Config) -> Self::Device<P>;
 
-    /// Opens the driver, until the link is up.
+    /// Opens the driver, until the link is up: its only queue, or the first.
     ///
     /// # Errors
     /// The device did not answer as the driver expects, or there is no memory.
     fn open<H: Host>(h: &mut H, c: &Self::Config) -> Result<Self::Driver<H>, OpenError>;
 
-    /// Closes the driver and gives back all that it has. Returns its counters.
+    /// Opens another queue, with a number below [`Card::QUEUES`], on the device that the `first`
+    /// queue's driver has open. State that all queues share can be in an `Rc<RefCell<..>>`.
+    ///
+    /// # Errors
+    /// As for [`Card::open`].
+    fn open_queue<H: Host>(
+        _: &mut H,
+        _: &Self::Config,
+        _first: &mut Self::Driver<H>,
+        _queue: u16,
+    ) -> Result<Self::Driver<H>, OpenError> {
+        Err(OpenError::Setting("its card has several queues and no `open_queue`"))
+    }
+
+    /// Closes the driver of a queue and gives back all that it has: the first queue, then the
+    /// others. What they share goes with the last. Returns its counters.
     fn close<H: Host>(driver: Self::Driver<H>, h: &mut H) -> Self::Stats;
 
-    /// Returns the driver's counters so far.
+    /// Returns the counters of a queue's driver so far.
     fn stats<H: Host>(_: &Self::Driver<H>) -> Self::Stats {
         Self::Stats::default()
     }
@@ -182,6 +207,8 @@ pub struct Setup<C> {
     pub slot: Slot,
     /// Translation of the device's addresses; `None` if they are physical.
     pub tce: Option<Window>,
+    /// Queues that the driver opens.
+    pub queues: u16,
     /// The order of the driver's stores, if it is not that of the program.
     pub order: Option<Order>,
     /// All rules of the manual are kept, not only those that the model needs.
@@ -218,7 +245,6 @@ pub(crate) const BAR: u64 = 0xfeb0_0000;
 /// Address of host memory.
 pub(crate) const MEMORY_BASE: u64 = 64 << 20;
 const MOST_MEMORY: usize = 3 << 30;
-const LINE: Interrupt = Interrupt::Line(0);
 const ADVICE: &str = "fewer connections (`traffic.connections`), a smaller window \
                       (`traffic.window`), shorter rings";
 
@@ -231,7 +257,16 @@ pub fn setup<C: Card>(v: &Values) -> Result<Setup<C::Config>, SettingError> {
     let card = C::config(v)?;
     let order = order(v).unwrap_or_else(|| C::order(&card));
     let strict = v.word_if_any(OWN[1].name) == Some("on");
-    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, order, strict, card })
+    let (host, queues) = (HostConfig::of(v, C::WATCHDOG), queues::<C>(v));
+    Ok(Setup { host, slot, tce, queues, order, strict, card })
+}
+
+/// Reads the number of queues.
+fn queues<C: Card>(v: &Values) -> u16 {
+    if C::QUEUES <= 1 || !SPREAD_KINDS.contains(&v.word("traffic.kind")) {
+        return 1;
+    }
+    v.number_or_word(CORES).map_or(C::QUEUES, |n| n as u16)
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
@@ -244,11 +279,17 @@ pub fn load<C: Card>(
     frames: Option<&Arc<Frames>>,
 ) -> Result<Load, SettingError> {
     let load = match v.word("traffic.kind") {
-        "pktgen" | "pcap" => Load::Open(OpenLoad::of(v, &C::frames(&setup.card), frames, 1)?),
+        "pktgen" | "pcap" => {
+            Load::Open(OpenLoad::of(v, &C::frames(&setup.card), frames, setup.queues)?)
+        }
         arrivals::KIND => {
             let longest = C::frames(&setup.card).frame;
             let mbit_per_s = setup.host.link_rate as f64 / 1e6;
-            Load::Arrivals(Arrivals::of(v, longest, mbit_per_s, frames)?)
+            let mut load = Arrivals::of(v, longest, mbit_per_s, frames)?;
+            if setup.queues > 1 && v.number_or_word("traffic.flows").is_none() {
+                load.flows = arrivals::flow_on_each(setup.queues.into(), core_of(setup.queues));
+            }
+            Load::Arrivals(load)
         }
         // IP and TCP headers without options.
         _ => Load::Closed(TcpLoad::of(v, C::mtu(&setup.card) - 40)?),
@@ -265,10 +306,11 @@ fn memory_size<C: Card>(setup: &Setup<C::Config>, load: &Load) -> usize {
         Load::Arrivals(_) => 1 << 20,
         Load::Open(l) => l.memory(C::in_flight(&setup.card)),
     };
-    (C::memory(&setup.card) + traffic).next_multiple_of(1 << 20)
+    let queues = usize::from(setup.queues);
+    (queues * (C::memory(&setup.card) + traffic)).next_multiple_of(1 << 20)
 }
 
-/// A load on a bus of either kind.
+/// A load on a bus of any kind.
 trait On {
     type Made;
     fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<Self::Made>;
@@ -313,6 +355,12 @@ fn placed<C: Card, T>(
             let mut o = ordered::<C, _, _>(setup, bus, load)?;
             let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
             o.use_of_bus("bytes", 4096, capacity, host::link_bytes);
+            Ok(o)
+        }
+        Slot::Axi(settings, latencies) => {
+            let bus = Axi::new(platform, axi::Rules::new(settings)?, latencies);
+            let mut o = ordered::<C, _, _>(setup, bus, load)?;
+            slot::use_of_axi(&mut o, settings.mhz);
             Ok(o)
         }
     }
@@ -386,13 +434,32 @@ fn list(of: &impl CounterSet) -> Entries {
     all
 }
 
-/// A machine with a card on a link to `Pr`, and the card's driver.
+/// The driver of a queue in a machine.
+type QueueOn<C, B, D> = <C as Card>::Driver<Machine<B, D>>;
+
+/// Opens all queues, each on its core, one after the other.
+fn open<C: Card, B: Bus, D: Device<B>>(
+    m: &mut Machine<B, D>,
+    setup: &Setup<C::Config>,
+) -> Result<Vec<QueueOn<C, B, D>>, OpenError> {
+    let mut all = vec![C::open(m, &setup.card)?];
+    for queue in 1..setup.queues {
+        let before = m.now();
+        m.enter(queue.into());
+        m.idle_until(before);
+        let next = C::open_queue(m, &setup.card, &mut all[0], queue)?;
+        all.push(next);
+    }
+    Ok(all)
+}
+
+/// A machine with a card on a link to `Pr`, and the drivers of the card's queues.
 type Linked<C, B, Pr> = Machine<B, Wired<<C as Card>::Device<B>, Pr>>;
 type DriverOn<C, B, Pr> = <C as Card>::Driver<Linked<C, B, Pr>>;
-type Opened<C, B, Pr> = (Linked<C, B, Pr>, OpenQueue<DriverOn<C, B, Pr>>);
+type Opened<C, B, Pr> = (Linked<C, B, Pr>, Vec<OpenQueue<DriverOn<C, B, Pr>>>);
 
-/// Builds a machine on a link to `peer`, with its driver open. Applications have core
-/// `applications`.
+/// Builds a machine on a link to `peer`, with its driver's queues open. Applications have the core
+/// so many behind their queue's.
 fn linked<C: Card, B: Bus, Pr: Peer>(
     bus: B,
     setup: &Setup<C::Config>,
@@ -400,28 +467,39 @@ fn linked<C: Card, B: Bus, Pr: Peer>(
     applications: usize,
 ) -> Result<Opened<C, B::With<SharedWire>, Pr>> {
     let (bus, device) = Wired::new(bus, C::device(&setup.card), peer, setup.host.link());
-    let mut m = Machine::new(bus, device, setup.host.costs, applications + 1);
-    let driver = C::open(&mut m, &setup.card)?;
-    Ok((m, OpenQueue { driver, lines: vec![LINE], cores: [0, applications] }))
+    let cores = usize::from(setup.queues) + applications;
+    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let queue = |(driver, i): (_, u16)| {
+        let (lines, core) = (vec![C::interrupt(&setup.card, i)], usize::from(i));
+        OpenQueue { driver, lines, cores: [core, core + applications] }
+    };
+    let queues = open::<C, _, _>(&mut m, setup)?.into_iter().zip(0..).map(queue).collect();
+    Ok((m, queues))
 }
 
-/// Reads the counters of a driver and its device.
+/// Reads the counters of all queues' drivers and of the device.
 fn look<C: Card, B: Bus, Pr: Peer, E>(
     m: &Linked<C, B, Pr>,
     s: &[NapiContext<DriverOn<C, B, Pr>, E>],
 ) -> Counted {
-    counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
+    let mut driver = C::Stats::default();
+    s.iter().for_each(|s| driver.add(&C::stats(&s.driver)));
+    counted(&driver, &C::counters(&m.device.device))
 }
 
-/// Closes the driver, adds the totals to `o`, and audits it.
+/// Closes the drivers, each on its core, adds the totals to `o`, and audits it.
 fn finish<C: Card, B: Bus, Pr: Peer>(
     o: run::RunStats,
     mut m: Linked<C, B, Pr>,
-    driver: DriverOn<C, B, Pr>,
+    drivers: Vec<DriverOn<C, B, Pr>>,
     strict: bool,
 ) -> RunStats<C> {
     let evidence = run::evidence(&mut m);
-    let driver = C::close(driver, &mut m);
+    let mut driver = C::Stats::default();
+    for (i, queue) in drivers.into_iter().enumerate() {
+        m.enter(i);
+        driver.add(&C::close(queue, &mut m));
+    }
     m.flush_posted();
     let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
     obeys::<C, _>(&m.device.device, strict, &mut o.verdict);
@@ -438,11 +516,11 @@ fn tcp<C: Card, B: Bus>(
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
     let (connections, hosts) = load.connect(C::mac(&setup.card));
-    let (mut m, queue) = linked::<C, B, _>(bus, setup, hosts, load.cores() - 1)?;
-    let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
+    let (mut m, mut queues) = linked::<C, B, _>(bus, setup, hosts, load.cores() - 1)?;
+    let (ways, queue) = ((C::cable as Tell<_>, look::<C, _, _, _>), queues.remove(0));
     let (o, driver) =
         closed_loop::over(&mut m, queue, (load, connections), &setup.host, ways, watch)?;
-    Ok(finish::<C, _, _>(o, m, driver, setup.strict))
+    Ok(finish::<C, _, _>(o, m, vec![driver], setup.strict))
 }
 
 fn received<C: Card, B: Bus>(
@@ -452,12 +530,12 @@ fn received<C: Card, B: Bus>(
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
     let (host, source) = (&setup.host, load.source(C::mac(&setup.card)));
-    let (mut m, queue) = linked::<C, B, _>(bus, setup, source, 0)?;
+    let (mut m, queues) = linked::<C, B, _>(bus, setup, source, 0)?;
     let meter = || Meter::new(host.prices, host.link_rate, host.link_delay);
     let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
-    let (o, mut drivers) =
-        arrivals::run(&mut m, vec![queue], meter, (load, host), ways, |_| Vec::new(), watch)?;
-    Ok(finish::<C, _, _>(o, m, drivers.remove(0), setup.strict))
+    let (o, drivers) =
+        arrivals::run(&mut m, queues, meter, (load, host), ways, |_| Vec::new(), watch)?;
+    Ok(finish::<C, _, _>(o, m, drivers, setup.strict))
 }
 
 fn packets<C: Card, B: Bus<Sink = Capture>>(
@@ -466,22 +544,25 @@ fn packets<C: Card, B: Bus<Sink = Capture>>(
     load: &OpenLoad,
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
-    let mut m = Machine::new(bus, C::device::<B>(&setup.card), setup.host.costs, 1);
-    let (open, on) = (C::open(&mut m, &setup.card)?, (LINE, C::in_flight(&setup.card)));
+    let (device, cores) = (C::device::<B>(&setup.card), setup.queues.into());
+    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let queue = |(driver, i)| (driver, vec![C::interrupt(&setup.card, i)]);
+    let queues = open::<C, _, _>(&mut m, setup)?.into_iter().zip(0..).map(queue).collect();
+    let in_flight = C::in_flight(&setup.card);
     let trouble = |m: &mut Machine<B, C::Device<B>>| {
         let cable = |d: &mut C::Device<B>, _: &mut B, at, up| C::cable::<B>(d, at, up);
         FaultSchedule::begin(&setup.host.faults, m, Vec::new(), cable)
     };
     let mut driver = C::Stats::default();
-    let close = |m: &mut _, d| driver = C::close(d, m);
-    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
+    let close = |m: &mut _, d| driver.add(&C::close(d, m));
+    let mut o = open_loop::run_each(&mut m, queues, in_flight, load, trouble, close, watch)?;
     let device = C::counters(&m.device);
     o.counts.counters = counted(&driver, &device);
     let mut o = o.with(Totals { driver, device });
     obeys::<C, _>(&m.device, setup.strict, &mut o.verdict);
     // The number is known beforehand, unless the run ends by its error.
     let counted = load.sent().is_none() && watch.until().is_none();
-    let handed = counted.then(|| load.packets(1));
+    let handed = counted.then(|| load.packets(setup.queues));
     let sent = m.ledger().wire_frames;
     o.verdict.take(C::audit(&o, m.bus.platform(), handed, (sent, 0)));
     Ok(o)
@@ -500,9 +581,9 @@ fn paced<C: Card>(
             let Run(setup, load, watch) = self;
             let mac = C::mac(&setup.card);
             let peer = fixed_rate::Peer::new(load, mac);
-            let (mut m, queue) = linked::<C, B, _>(bus, setup, peer, 0)?;
+            let (mut m, mut queues) = linked::<C, B, _>(bus, setup, peer, 0)?;
             let ways = (look::<C, _, _, _>, fixed_rate::by_interrupt);
-            let rules = &setup.host.softirq;
+            let (rules, queue) = (&setup.host.softirq, queues.remove(0));
             let (mut o, driver) = fixed_rate::run(&mut m, queue, (load, mac), ways, rules, watch)?;
             o.verdict.evidence = run::evidence(&mut m);
             C::close(driver, &mut m);
@@ -543,9 +624,17 @@ pub fn run_values<C: Card>(
     let rates = |s: &Counts, packets: f64| {
         let bus = match &s.bus_share[..] {
             [one] => vec![BUS_BUSY.is(*one)],
-            all => metrics::LINK.iter().zip(all).map(|(of, share)| of.is(*share)).collect(),
+            all => {
+                let of: &[Metric] =
+                    if all.len() == AXI_BUSY.len() { &AXI_BUSY } else { &metrics::LINK };
+                of.iter().zip(all).map(|(of, share)| of.is(*share)).collect()
+            }
         };
-        [closed_loop::rates(s, packets, what, vec![s.lost_share()]), bus].concat()
+        let whose = match setup.queues {
+            1 => closed_loop::whose(s),
+            n => format!("of the {n} cores, one for each queue"),
+        };
+        [closed_loop::rates(s, packets, (what, whose), vec![s.lost_share()]), bus].concat()
     };
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }
@@ -606,14 +695,20 @@ static LINK: [Key; 2] = [
     Key::ns("link.delay", "delay of the cable and what is behind it, one way").default("5000"),
 ];
 
+/// The number of queues, and the traffic that is spread over them.
+const CORES: &str = "run.cores";
+const SPREAD_KINDS: [&str; 3] = ["pktgen", "pcap", arrivals::KIND];
+const SPREAD: &[Needs] = &[Needs::kind(&SPREAD_KINDS)];
+
 /// The declarations of a card's system.
 trait Declared: Card {
     const PLATFORM_KEYS: &'static [&'static [Key]] = &[
         &CPU,
         &TCP,
-        BusKeys::KEYS,
+        &slot::KIND,
         PciKeys::KEYS,
         &slot::PCIE,
+        &slot::AXI,
         IommuKeys::KEYS,
         &LINK,
         Self::PLATFORM,
@@ -626,10 +721,21 @@ trait Declared: Card {
         arrivals::Keys::KEYS,
         open_loop::Keys::KEYS,
         Paced::KEYS,
+        Self::QUEUE_KEYS,
         Self::RUN,
         &OWN,
         RUN,
     ];
+    const QUEUE_KEYS: &'static [Key] = if Self::QUEUES > 1 {
+        const ABOUT: &str = "number of queues, each on a core of its own; the frames of a capture \
+                             are spread over them by flow";
+        &[Key::whole(CORES, "cores", 1.0, Self::QUEUES as f64, ABOUT)
+            .or(&["all"])
+            .default("all")
+            .when(SPREAD)]
+    } else {
+        &[]
+    };
     const COUNTERS: &'static [(Party, &'static [Counter])] = &[
         (DRIVER, <Self::Stats as CounterSet>::DECLARED),
         (DEVICE, <Self::Counters as CounterSet>::DECLARED),
@@ -638,7 +744,7 @@ trait Declared: Card {
 
 impl<C: Card> Declared for C {}
 
-static RESOURCES: [Resource; 7] = [
+static RESOURCES: [Resource; 10] = [
     Resource {
         name: "cores",
         shares: &["cpu_busy_share"],
@@ -648,6 +754,9 @@ static RESOURCES: [Resource; 7] = [
     limits::LINK,
     limits::PORT,
     slot::LATENCY,
+    Resource { name: "AXI bus", ..slot::AXI_BUS },
+    slot::AXI_BURSTS,
+    Resource { name: "AXI latency", ..slot::AXI_LATENCY },
     limits::NETWORK,
     Resource {
         name: "load",
@@ -673,8 +782,13 @@ pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System 
         conditions: &[],
         resources: &RESOURCES,
         numbers: Numbers {
-            buses: &[BusKind::Pci, BusKind::Pcix, BusKind::Pcie, BusKind::Tce],
-            rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, BUS_BUSY], &metrics::LINK],
+            buses: &[BusKind::Pci, BusKind::Pcix, BusKind::Pcie, BusKind::Axi, BusKind::Tce],
+            rates: &[
+                &metrics::BOTH_WAYS,
+                &[metrics::LOST_SHARE, BUS_BUSY],
+                &metrics::LINK,
+                &AXI_BUSY,
+            ],
             counters: C::COUNTERS,
             calls: &[],
             cache: false,
@@ -684,3 +798,6 @@ pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System 
         figures: &[],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -425,14 +425,24 @@ where
 /// The meaning of a packet.
 pub(crate) const CARRIED: &str = "frames with data, or transactions";
 
-/// Returns the rates of a run whose packets are `what`, with those of frames that are lost. Buses
-/// are the system's.
-pub(crate) fn rates(s: &Counts, packets: f64, what: &'static str, lost: Vec<Rate>) -> Vec<Rate> {
-    let payload = s.by_time(8.0 * s.payload as f64);
-    let whose = match s.busy.len() {
+/// Returns the cores that are meant by a share of their time, one of which has the queue.
+pub(crate) fn whose(s: &Counts) -> String {
+    let text = match s.busy.len() {
         0..=1 => "of its one core",
         _ => "of the core with interrupts and that with applications",
     };
+    text.to_owned()
+}
+
+/// Returns the rates of a run whose packets are `what`, with those of frames that are lost. `whose`
+/// names the cores. Buses are the system's.
+pub(crate) fn rates(
+    s: &Counts,
+    packets: f64,
+    (what, whose): (&'static str, String),
+    lost: Vec<Rate>,
+) -> Vec<Rate> {
+    let payload = s.by_time(8.0 * s.payload as f64);
     [
         vec![
             PACKETS.is(packets).about(what),

@@ -431,7 +431,8 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         let load = settings::connected(v, &setup)?;
         let o = tcp(&setup, &load, watch)?;
         let rates = |s: &Counts, packets: f64| {
-            let carried = closed_loop::rates(s, packets, closed_loop::CARRIED, PLACES.shares(s));
+            let what = (closed_loop::CARRIED, closed_loop::whose(s));
+            let carried = closed_loop::rates(s, packets, what, PLACES.shares(s));
             [carried, link_shares(s)].concat()
         };
         return Ok(o.measured(rates, CountsOf::Window, closed_loop::ANSWERED, ghz));

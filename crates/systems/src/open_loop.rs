@@ -5,6 +5,7 @@
 
 mod load;
 
+pub(crate) use load::core_of;
 pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;
@@ -224,17 +225,39 @@ pub(crate) fn run_alone<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine
     end: impl FnMut(&mut Machine<B, D>, Dr),
     watch: &mut dyn Watch,
 ) -> Result<RunStats> {
+    run_each(m, vec![(driver, lines.into())], in_flight, load, trouble, end, watch)
+}
+
+/// Runs `load` as [`run_alone`] does through the queues of a driver, each on a core of its own. The
+/// last core has opened its queue last. A queue without packets stays open until the end.
+pub(crate) fn run_each<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
+    m: &mut Machine<B, D>,
+    queues: Vec<(Dr, Vec<Interrupt>)>,
+    in_flight: u32,
+    load: &Load,
+    trouble: impl FnOnce(&mut Machine<B, D>) -> Option<FaultSchedule<B, D>>,
+    mut end: impl FnMut(&mut Machine<B, D>, Dr),
+    watch: &mut dyn Watch,
+) -> Result<RunStats> {
     if watch.wants_frames() {
         m.bus.sink_mut().start();
     }
-    let source = load.source(m, 1, 0, in_flight)?;
-    let core = source.map(|s| Core::new(driver, s, lines, in_flight as usize));
-    let mut cores = Vec::from_iter(core);
+    let (opened, of) = (m.now(), queues.len() as u16);
+    let (mut cores, mut idle) = (Vec::new(), Vec::new());
+    for (i, (driver, lines)) in queues.into_iter().enumerate() {
+        m.enter(i);
+        m.idle_until(opened);
+        match load.source(m, of, i, in_flight)? {
+            Some(source) => cores.push(Core::new(driver, source, lines, in_flight as usize)),
+            None => idle.push(driver),
+        }
+    }
     let before = Counts::of(m);
     let trouble = trouble(m);
     let mut o = run(m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
     o.verdict.evidence = evidence(m);
-    close(m, cores, &mut o, end);
+    close(m, cores, &mut o, &mut end);
+    idle.into_iter().for_each(|driver| end(m, driver));
     m.flush_posted();
     Ok(o)
 }

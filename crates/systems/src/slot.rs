@@ -1,5 +1,5 @@
-//! The slot of a card on PCI, PCI-X or PCI Express, and the translation of its addresses: keys,
-//! rules and latencies.
+//! The slot of a card on PCI, PCI-X, PCI Express or AXI, and the translation of its addresses:
+//! keys, rules and latencies.
 
 use crate::SettingError;
 use crate::host;
@@ -7,12 +7,13 @@ use crate::key::{Key, Needs, Values};
 use crate::limits::Resource;
 use crate::limits::Wider::{Less, More};
 use crate::metrics::Metric;
+use crate::run::RunStats;
 use crate::settings::{settings, words};
-use crate::system::{Transferred, pcie_transfer};
+use crate::system::{Transaction, Transferred, pcie_transfer};
 use doorbell_bus::pci::{Devsel, Latencies, Protocol, Settings};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Prices, Window};
-use doorbell_bus::{Price, pci, pcie};
+use doorbell_bus::{Price, axi, pci, pcie};
 use doorbell_hal::Span;
 
 const CLOCKS: &[f64] = &[33.0, 66.0, 100.0, 133.0];
@@ -22,6 +23,7 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 const PARALLEL: &[Needs] = &[Needs::word("bus.kind", &["pci", "pcix"])];
 const PCI: &[Needs] = &[Needs::word("bus.kind", &["pci"])];
 const PCIX: &[Needs] = &[Needs::word("bus.kind", &["pcix"])];
+const AXI_ONLY: &[Needs] = &[Needs::word("bus.kind", &["axi"])];
 const EXPRESS: &[Needs] = &[Needs::word("bus.kind", &["pcie"])];
 const TCE: &[Needs] = &[Needs::word("iommu.kind", &["tce"])];
 
@@ -38,6 +40,9 @@ settings! {
         kind: &'static str = "bus.kind", choice(&["pci", "pcix", "pcie"]);
     }
 }
+
+/// The bus of any card: also one in programmable logic.
+pub(crate) static KIND: [Key; 1] = [BusKeys::KEYS[0].or(&["pci", "pcix", "pcie", "axi"])];
 
 settings! {
     /// Settings of PCI and PCI-X. They have defaults, for other buses.
@@ -128,6 +133,45 @@ pub(crate) static PCIE: [Key; 11] = [
 ];
 
 settings! {
+    /// Settings of AXI, for a system that has no other bus.
+    pub(crate) struct AxiKeys {
+        /// protocol; AXI4 has bursts of up to 256 beats, AXI3 of 16
+        protocol: &'static str = "axi.protocol", choice(&["axi4", "axi3"]);
+        /// clock of the bus
+        clock: u32 = "axi.clock", whole("MHz", 1.0, 1000.0);
+        /// data width of the bus
+        width: u32 = "axi.width", among("bits", &[32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]);
+        /// longest burst of the DMA engine
+        burst: u32 = "axi.burst", among("beats", &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        /// maximum number of outstanding reads
+        reads: u32 = "axi.reads", whole("bursts", 1.0, 32.0);
+        /// maximum number of outstanding writes
+        writes: u32 = "axi.writes", whole("bursts", 1.0, 32.0);
+        /// time of a register access in its slave
+        lite_clocks: u32 = "axi.lite_clocks", whole("clocks", 1.0, 255.0);
+        /// latency from the address of a read to its first data
+        read_latency: Span = "axi.read_latency", ns();
+        /// latency from the last data of a write to its response
+        write_latency: Span = "axi.write_latency", ns();
+        /// latency between CPU and registers, one way
+        cpu_latency: Span = "axi.cpu_latency", ns();
+    }
+}
+
+/// The same for a system with other buses. Defaults are those of a Zynq UltraScale+
+/// ([`axi::Settings::ZYNQMP`]).
+pub(crate) static AXI: [Key; 10] = {
+    let defaults = ["axi4", "125", "64", "16", "8", "8", "4", "200", "150", "42"];
+    let mut keys = [AxiKeys::KEYS[0]; 10];
+    let mut i = 0;
+    while i < AxiKeys::KEYS.len() {
+        keys[i] = AxiKeys::KEYS[i].default(defaults[i]).when(AXI_ONLY);
+        i += 1;
+    }
+    keys
+};
+
+settings! {
     /// Translation of the addresses of the device.
     pub(crate) struct IommuKeys {
         /// translation of the device's addresses
@@ -146,6 +190,8 @@ pub enum Slot {
     Parallel(pci::Settings, pci::Latencies),
     /// PCI Express.
     Express(pcie::Settings, pcie::Latencies),
+    /// AXI, in programmable logic.
+    Axi(axi::Settings, axi::Latencies),
 }
 
 impl Slot {
@@ -155,14 +201,21 @@ impl Slot {
     /// Values that are allowed each, but not together.
     pub(crate) fn of(v: &Values) -> Result<(Slot, Option<Window>), SettingError> {
         let (p, i) = (PciKeys::of(v), IommuKeys::of(v));
-        let slot = if BusKeys::of(v).kind == "pcie" {
-            let (settings, latencies) = host::pcie(v);
-            Slot::Express(settings, latencies)
-        } else {
-            let settings = pci(v);
-            pci::Rules::new(settings).map_err(host::refused)?;
-            let (cpu, memory, register) = (p.cpu_latency, p.memory_latency, p.register_latency);
-            Slot::Parallel(settings, Latencies { cpu, memory, register })
+        let slot = match BusKeys::of(v).kind {
+            "pcie" => {
+                let (settings, latencies) = host::pcie(v);
+                Slot::Express(settings, latencies)
+            }
+            "axi" => {
+                let (settings, latencies) = axi(v)?;
+                Slot::Axi(settings, latencies)
+            }
+            _ => {
+                let settings = pci(v);
+                pci::Rules::new(settings).map_err(host::refused)?;
+                let (cpu, memory, register) = (p.cpu_latency, p.memory_latency, p.register_latency);
+                Slot::Parallel(settings, Latencies { cpu, memory, register })
+            }
         };
         let prices = Prices { put: i.call, put_indirect: i.call, stuff: i.call, entry: Span::ZERO };
         let (base, pages, multi) = (1 << 28, 1 << 16, i.multi);
@@ -191,17 +244,85 @@ pub fn pci(v: &Values) -> Settings {
     }
 }
 
+/// Reads the AXI bus, and the latencies around it.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub(crate) fn axi(v: &Values) -> Result<(axi::Settings, axi::Latencies), SettingError> {
+    let k = AxiKeys::of(v);
+    let settings = axi::Settings {
+        protocol: if k.protocol == "axi3" { axi::Protocol::Axi3 } else { axi::Protocol::Axi4 },
+        mhz: k.clock,
+        bits: k.width,
+        beats: k.burst,
+        reads: k.reads,
+        writes: k.writes,
+        lite_clocks: k.lite_clocks,
+    };
+    axi::Rules::new(settings).map_err(host::refused)?;
+    let (read, write, cpu) = (k.read_latency, k.write_latency, k.cpu_latency);
+    Ok((settings, axi::Latencies { read, write, cpu }))
+}
+
 /// Lists the bus transactions of a transfer.
 pub(crate) fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
-    if v.word("bus.kind") == "pcie" {
-        return pcie_transfer(v, op, at, bytes);
+    match v.word("bus.kind") {
+        "pcie" => return pcie_transfer(v, op, at, bytes),
+        "axi" => return axi_transfer(v, op, at, bytes),
+        _ => {}
     }
     let rules = pci::Rules::new(pci(v)).map_err(host::refused)?;
     Ok(Box::new(pci::transactions(&rules, op, at, bytes).map(Into::into)))
 }
 
+/// Lists the bursts of a transfer over the AXI bus of these values.
+pub(crate) fn axi_transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
+    let rules = axi::Rules::new(axi(v)?.0).map_err(host::refused)?;
+    let command = if op == Operation::Read { "AR" } else { "AW" };
+    let row =
+        move |b: axi::Burst| Transaction { addr: b.addr, command, bytes: b.bytes, packet: None };
+    Ok(Box::new(rules.bursts(at, bytes).map(row)))
+}
+
+/// Sets the use of an AXI bus of so many MHz: read data, then write data.
+pub(crate) fn use_of_axi<T>(o: &mut RunStats<T>, mhz: u32) {
+    let clocks = |time: Span| (u128::from(time.ps()) * u128::from(mhz) / 1_000_000).max(1) as u64;
+    // A burst in flight at either end of the measured time counts for the side it began on.
+    o.use_of_bus("beats", 4096, clocks, |l| vec![l.axi_read_beats, l.axi_write_beats]);
+}
+
 /// The use of a PCI or PCI-X bus.
 pub(crate) const BUS_BUSY: Metric = Metric::busy("bus_busy_share", "of the bus's clocks");
+
+/// The use of both directions of an AXI bus.
+pub(crate) const AXI_BUSY: [Metric; 2] = [
+    Metric::busy("read_bus_busy_share", "of the clocks of read data"),
+    Metric::busy("write_bus_busy_share", "of the clocks of write data"),
+];
+
+/// The AXI bus of a system that has no other.
+pub(crate) const AXI_BUS: Resource = Resource {
+    name: "bus",
+    shares: &["read_bus_busy_share", "write_bus_busy_share"],
+    keys: &[("axi.clock", More)],
+};
+/// The bursts of it that may be under way.
+pub(crate) const AXI_BURSTS: Resource = Resource {
+    name: "bursts in flight",
+    shares: &[],
+    keys: &[("axi.reads", More), ("axi.writes", More)],
+};
+/// The latencies around it.
+pub(crate) const AXI_LATENCY: Resource = Resource {
+    name: "latency",
+    shares: &[],
+    keys: &[
+        ("axi.read_latency", Less),
+        ("axi.write_latency", Less),
+        ("axi.cpu_latency", Less),
+        ("axi.lite_clocks", Less),
+    ],
+};
 
 /// The bus of a card on PCI or PCI-X.
 pub(crate) const BUS: Resource = Resource {
@@ -215,7 +336,7 @@ pub(crate) const BUS: Resource = Resource {
         ("pci.write_byte", Less),
     ],
 };
-/// The latencies of all kinds of slots.
+/// The latencies of all slots but AXI.
 pub(crate) const LATENCY: Resource = Resource {
     name: "latency",
     shares: &[],

@@ -27,8 +27,9 @@ impl Card for MyCard {
     type Counters = Counters;
 
     fn config(v: &Values) -> Result<(), SettingError> {
-        match v.number("link.rate") {
-            1.0 => Ok(()),
+        match (v.number("link.rate"), v.word("bus.kind")) {
+            (_, "axi") => Err(SettingError("`bus.kind`: this card has no AXI".to_owned())),
+            (1.0, _) => Ok(()),
             _ => Err(SettingError("`link.rate`: this card has 1 Gbit/s".to_owned())),
         }
     }

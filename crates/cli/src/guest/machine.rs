@@ -180,6 +180,7 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
     let slot = match setup.slot {
         slot::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
         slot::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
+        slot::Slot::Axi(settings, latencies) => Slot::Axi(settings, latencies),
     };
     Ok(linked(card, slot, (setup.host.link_rate, setup.host.link_delay)))
 }

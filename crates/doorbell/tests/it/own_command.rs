@@ -1,6 +1,8 @@
 //! A driver of one's own has every command that runs a system.
 
 use crate::one_page::{REGISTRY, own_driver};
+use crate::{new_device, new_driver};
+use doorbell::Registry;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
@@ -8,8 +10,12 @@ use std::sync::Arc;
 
 /// Runs a command. Returns its exit code and what it prints.
 fn called(line: &str) -> (u8, String) {
+    of_registry(&REGISTRY, line)
+}
+
+fn of_registry(registry: &'static Registry, line: &str) -> (u8, String) {
     let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    doorbell::call(&REGISTRY, &args, &Arc::default()).unwrap_or_else(|e| (e.code, e.what))
+    doorbell::call(registry, &args, &Arc::default()).unwrap_or_else(|e| (e.code, e.what))
 }
 
 fn json(line: &str) -> Value {
@@ -103,6 +109,24 @@ fn it_runs_on_each_bus_and_at_a_fixed_rate() {
         run["latency_ns"]["p50"].as_f64().unwrap()
     };
     assert_eq!(paced("10ms"), paced("3ms"));
+}
+
+/// The line of a device in programmable logic rises when its write has been answered; that of a PCI
+/// card does not, and its driver's read pushes the write.
+#[test]
+fn a_device_runs_on_axi_and_a_pci_card_is_refused() {
+    for scenario in ["mynic-send", "mynic-receive", "mynic-tcp"] {
+        let line = format!("run {scenario} --set bus.kind=axi --no-limits --format json");
+        let (code, text) = of_registry(&new_device::REGISTRY, &line);
+        assert_eq!(code, 0, "{text}");
+        let run: Value = serde_json::from_str(&text).unwrap();
+        let count = |name: &str| run["ledger"][name].as_u64().unwrap();
+        assert!(count("axi_read_beats") > 0 && count("axi_lite_writes") > 0, "{run}");
+        assert!(run["rates"]["read_bus_busy_share"].as_f64() > Some(0.0), "{run}");
+    }
+    let line = "run mynic-send --set bus.kind=axi";
+    let (code, text) = of_registry(&new_driver::REGISTRY, line);
+    assert_eq!((code, text.contains("`bus.kind`: this card has no AXI")), (2, true), "{text}");
 }
 
 #[test]

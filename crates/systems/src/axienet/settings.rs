@@ -2,16 +2,15 @@
 
 mod keys;
 
-pub(super) use keys::{BesideKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+pub(super) use keys::{BesideKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::{Load, Setup, controllers::Any};
-use crate::host::{self, HostConfig, MAX_MEMORY};
+use crate::host::{HostConfig, MAX_MEMORY};
 use crate::key::Values;
 use crate::open_loop::Limits;
 use crate::settings::{Field, take, words};
 use crate::system::StackKeys;
-use crate::{SettingError, arrivals, closed_loop, open_loop};
-use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
+use crate::{SettingError, arrivals, closed_loop, open_loop, slot};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_hal::{Alignment, Span};
@@ -27,10 +26,8 @@ const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
 /// # Errors
 /// Values that are allowed each, but not together.
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
-    let axi = axi(v);
-    Rules::new(axi).map_err(host::refused)?;
-    let (b, n, d) = (BusKeys::of(v), NicKeys::of(v), DriverKeys::of(v));
-    let latencies = Latencies { read: b.read_latency, write: b.write_latency, cpu: b.cpu_latency };
+    let (axi, latencies) = slot::axi(v)?;
+    let (n, d) = (NicKeys::of(v), DriverKeys::of(v));
     let (controller, adaptive_rx) = Any::of(&d, &n);
     let mut nic = device::Config::ZYNQMP;
     (nic.tx_memory, nic.rx_memory) = (n.tx_memory << 10, n.rx_memory << 10);
@@ -56,20 +53,6 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         controller,
         cores: v.number("cpu.cores") as usize,
     })
-}
-
-/// Reads the settings of the bus alone.
-pub fn axi(v: &Values) -> Settings {
-    let b = BusKeys::of(v);
-    Settings {
-        protocol: if b.protocol == "axi3" { Protocol::Axi3 } else { Protocol::Axi4 },
-        mhz: b.clock,
-        bits: b.width,
-        beats: b.burst,
-        reads: b.reads,
-        writes: b.writes,
-        lite_clocks: b.lite_clocks,
-    }
 }
 
 words! {

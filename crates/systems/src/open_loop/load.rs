@@ -398,6 +398,13 @@ impl Load {
     }
 }
 
+/// Returns the core of a flow among so many: by Toeplitz's hash with Microsoft's key, modulo their
+/// number.
+pub(crate) fn core_of(cores: u16) -> impl Fn(u16) -> usize {
+    let key = Toeplitz::new(&MICROSOFT);
+    move |flow| key.flow(&flow_headers(flow)) as usize % usize::from(cores.max(1))
+}
+
 impl Generator {
     /// Returns the bytes from the alignment in front of the largest packet to its end.
     fn block(&self) -> u32 {
@@ -409,9 +416,7 @@ impl Generator {
         let Some(all) = self.flows else {
             return Some((vec![i as u16], self.packets.div_ceil(u64::from(cores.max(1)))));
         };
-        let key = Toeplitz::new(&MICROSOFT);
-        let core_of =
-            |flow: u16| key.flow(&flow_headers(flow)) as usize % usize::from(cores.max(1));
+        let core_of = core_of(cores);
         let flows: Vec<u16> = (0..all).filter(|flow| core_of(*flow) == i).collect();
         // The first flows have what is left over.
         let (each, left) = (self.packets / u64::from(all), self.packets % u64::from(all));

@@ -41,31 +41,6 @@ pub(in crate::axienet) static CPU: [Key; 21] = [
 ];
 
 settings! {
-    pub(in crate::axienet) struct BusKeys {
-        /// protocol; AXI4 has bursts of up to 256 beats, AXI3 of 16
-        protocol: &'static str = "axi.protocol", choice(&["axi4", "axi3"]);
-        /// clock of the bus
-        clock: u32 = "axi.clock", whole("MHz", 1.0, 1000.0);
-        /// data width of the bus
-        width: u32 = "axi.width", among("bits", &[32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]);
-        /// longest burst of the DMA engine
-        burst: u32 = "axi.burst", among("beats", &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
-        /// maximum number of outstanding reads
-        reads: u32 = "axi.reads", whole("bursts", 1.0, 32.0);
-        /// maximum number of outstanding writes
-        writes: u32 = "axi.writes", whole("bursts", 1.0, 32.0);
-        /// time of a register access in its slave
-        lite_clocks: u32 = "axi.lite_clocks", whole("clocks", 1.0, 255.0);
-        /// latency from the address of a read to its first data
-        read_latency: Span = "axi.read_latency", ns();
-        /// latency from the last data of a write to its response
-        write_latency: Span = "axi.write_latency", ns();
-        /// latency between CPU and registers, one way
-        cpu_latency: Span = "axi.cpu_latency", ns();
-    }
-}
-
-settings! {
     /// The cores and the link.
     pub(in crate::axienet) struct NicKeys {
         /// clock of the DMA engine and its delay timers
