@@ -78,6 +78,36 @@ pub static SYSTEM: System = System {
             values: &["8", "32", "64", "128", "256"],
             command: "ethtool -C $NIC adaptive-tx off tx-frames {}",
         },
+        Knob {
+            key: "driver.rx_ring",
+            values: &["128", "256", "512", "1024", "2048", "4096", "8192"],
+            command: "ethtool -G $NIC rx {}",
+        },
+        Knob {
+            key: "driver.rx_moderation_period",
+            values: &["0", "8", "16", "32", "64", "128"],
+            command: "ethtool -C $NIC adaptive-rx off rx-usecs {}",
+        },
+        Knob {
+            key: "driver.rx_moderation_count",
+            values: &["8", "32", "64", "128", "256"],
+            command: "ethtool -C $NIC adaptive-rx off rx-frames {}",
+        },
+        Knob {
+            key: "driver.striding",
+            values: &["on", "off"],
+            command: "ethtool --set-priv-flags $NIC rx_striding_rq {}",
+        },
+        Knob {
+            key: "driver.rx_cqe_compress",
+            values: &["on", "off"],
+            command: "ethtool --set-priv-flags $NIC rx_cqe_compress {}",
+        },
+        Knob {
+            key: "driver.rx_recycling",
+            values: &["cache", "pool"],
+            command: "a kernel whose driver has the {}: a pool since Linux 6.4, a cache before",
+        },
         knobs::MPS,
         knobs::MRRS,
         Knob {
