@@ -213,7 +213,7 @@ impl Striding {
             }
         }
         let octowords = u32::from(n) * TRANSLATIONS / 2;
-        let at = self.umrs.begin(h, self.key, octowords);
+        let at = self.umrs.begin(h, self.key, octowords, s);
         for (i, eight) in wqe.pages.chunks(8).enumerate() {
             let entry = |page: &Option<Mapped>| {
                 page.as_ref().map_or(0, |p| p.iova().0 & !u64::from(IN_PAGE))
@@ -223,7 +223,7 @@ impl Striding {
             h.store(&self.umrs.ring, at + UMR_TRANSLATIONS + i as u32 * WQEBB, list);
             (0..eight.len()).for_each(|_| h.charge(CpuWork::RxPost));
         }
-        s.rx_umrs += 1;
+        (s.rx_umrs, s.wqes) = (s.rx_umrs + 1, s.wqes + 1);
         (wqe.used, self.mapped) = (0, self.links[usize::from(n)]);
         self.mapping += 1;
         true
@@ -339,7 +339,7 @@ impl Umrs {
     }
 
     /// Writes the head of a UMR of `key` from a place on. Returns its offset.
-    fn begin<H: Host>(&mut self, h: &mut H, key: U32, octowords: u32) -> u32 {
+    fn begin<H: Host>(&mut self, h: &mut H, key: U32, octowords: u32, s: &mut Stats) -> u32 {
         // A WQE does not cross the end of a fragment.
         while self.offset(self.pc) % FRAGMENT + u32::from(UMR_BLOCKS) * WQEBB > FRAGMENT {
             h.store(
@@ -348,6 +348,7 @@ impl Umrs {
                 CtrlSeg::new(self.pc, opcode::NOP, self.sqn, 1),
             );
             self.pc = self.pc.wrapping_add(1);
+            (s.nop, s.wqes) = (s.nop + 1, s.wqes + 1);
         }
         let at = self.offset(self.pc);
         let mut ctrl = CtrlSeg::new(self.pc, opcode::UMR, self.sqn, UMR_DS);
@@ -373,7 +374,7 @@ impl Umrs {
             return;
         }
         h.charge(CpuWork::TxNotify);
-        s.rx_umr_doorbells += 1;
+        (s.rx_umr_doorbells, s.doorbells) = (s.rx_umr_doorbells + 1, s.doorbells + 1);
         self.under_way.push_back((last, fresh));
         let ctrl = CtrlSeg::new(last, opcode::UMR, self.sqn, UMR_DS);
         h.store(

@@ -42,6 +42,7 @@ fn sent(b: &mut CrossCheck, o: &RunStats, wire: u64) {
     }
     let over = ("of queues started again or closed early", closed_early(o));
     b.less("WQEs: driver posted {}, device executed {}", [d.wqes, n.wqes], over);
+    b.less("UMRs: driver posted {}, device executed {}", [d.rx_umrs, n.umrs], over);
     b.less("NOPs: driver posted {}, device executed {}", [d.nop, n.nops], over);
     b.less("sessions: driver opened {}, device executed {}", [d.mpwqe_blks, n.mpwqes], over);
     b.less("doorbells: driver rang {}, device heard {}", [d.doorbells, n.doorbells], over);

@@ -74,7 +74,7 @@ fn a_frame_costs_its_lines_and_a_cqe() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 12,
+        cases: 24,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -92,8 +92,12 @@ proptest! {
         xdp in prop::sample::select(vec!["off", "drop", "read", "tx"]),
         ways in prop::sample::select(vec![0u32, 1, 11, 20]),
         policy in prop::sample::select(vec!["inclusive", "victim"]),
+        striding in prop::sample::select(vec!["off", "on"]),
+        compression in prop::sample::select(vec!["off", "basic", "enhanced"]),
     ) {
         let sets = [
+            format!("nic.striding={striding}"),
+            format!("nic.cqe_compression={compression}"),
             format!("run.cores={cores}"),
             format!("driver.rx_ring={ring}"),
             format!("traffic.load={load}"),
@@ -112,6 +116,29 @@ proptest! {
         let [lost, fifo, ring] =
             ["lost_share", "lost_fifo_share", "lost_ring_share"].map(|n| number(&m, n));
         prop_assert!((lost - fifo - ring).abs() < 1e-9);
+    }
+}
+
+/// UMRs, their NOPs and their doorbells are counted on both sides, which the audit compares. A UMR
+/// is for 64 pages: 128 frames of an MTU of 1500, or 64 under XDP.
+#[test]
+fn a_umr_is_for_as_many_frames_as_its_pages_hold() {
+    let umrs = |kind: &str, xdp: &str| {
+        let (kind, xdp) = (format!("traffic.kind={kind}"), format!("driver.xdp={xdp}"));
+        let mut sets = vec![&*kind, "nic.striding=on", "traffic.warmup=1", "traffic.duration=3"];
+        if !xdp.ends_with("off") {
+            sets.push(&xdp);
+        }
+        number(&run(&sets), "driver_rx_umrs")
+    };
+    for (kind, xdp, frames) in
+        [("arrivals", "off", 128.0), ("arrivals", "drop", 64.0), ("receive", "off", 128.0)]
+    {
+        let got = umrs(kind, xdp) * frames;
+        assert!((got - 1.0).abs() < 0.02, "{kind} {xdp}: {got}");
+    }
+    for kind in ["send", "transactions"] {
+        assert!(umrs(kind, "off") < 1.0 / 128.0, "{kind}");
     }
 }
 
