@@ -51,7 +51,7 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
         Ok::<_, Error>(Point::new(&program, plan.clone(), columns, plan::sha256(plan)?))
     };
     let mut points = |rows: &Range<usize>| {
-        let own = grid.runs_of(rows).map(|n| plans_of(&mut plans, &grid, args, n));
+        let own = grid.runs_of(rows).map(|n| plan_of(&mut plans, &grid, args, n));
         on_threads(cores(), &own.collect::<Result<Vec<_>, _>>()?, point)
     };
     if args.plan {
@@ -97,7 +97,7 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
     Ok(if sound { DONE } else { MISSED })
 }
 
-fn plans_of(plans: &mut Plans, grid: &Grid, args: &Sweep, n: usize) -> Result<Plan, Error> {
+fn plan_of(plans: &mut Plans, grid: &Grid, args: &Sweep, n: usize) -> Result<Plan, Error> {
     plans.plan(&args.scenario, &args.changes, &grid.settings(n))
 }
 
@@ -106,7 +106,7 @@ fn plans_of(plans: &mut Plans, grid: &Grid, args: &Sweep, n: usize) -> Result<Pl
 fn check(plans: &mut Plans, grid: &Grid, args: &Sweep) -> Result<(), Error> {
     let mut idle = vec![0; grid.axes().count()];
     for n in grid.samples() {
-        let plan = plans_of(plans, grid, args, n)?;
+        let plan = plan_of(plans, grid, args, n)?;
         if args.plan && plan.capture() == Some("-") {
             return Err(input!("--plan: a point that runs later cannot read stdin again"));
         }
@@ -120,7 +120,7 @@ fn check(plans: &mut Plans, grid: &Grid, args: &Sweep) -> Result<(), Error> {
     // Beside other values than those of the samples a key may have an effect.
     if plans.check().is_err() && grid.runs() != grid.all() {
         for n in grid.all() {
-            plans_of(plans, grid, args, n)?;
+            plan_of(plans, grid, args, n)?;
         }
     }
     plans.check()?;
