@@ -28,8 +28,8 @@ pub(crate) fn program() -> String {
     format!("{}+{}", env!("CARGO_PKG_VERSION"), models())
 }
 
-/// Points that are held at a time.
-const HELD: usize = 1024;
+/// Points that are held at a time, of a plan or of a sweep.
+pub(crate) const HELD: usize = 1024;
 
 /// Makes the runs of a study: has their captures and a cache, shows their progress, and ends them
 /// when interrupted.

@@ -7,7 +7,7 @@
 use crate::args::Sweep;
 use crate::chart::{self, Chart, Line, Plot};
 use crate::plan::{self, Plans};
-use crate::point::{Runner, program};
+use crate::point::{HELD, Runner, program};
 use crate::record::RecordFile;
 use crate::run::overloaded;
 use doorbell_console::output::{print, tell};
@@ -21,12 +21,10 @@ use doorbell_systems::{Plan, Registry, cores, on_threads};
 use std::ops::Range;
 use std::path::Path;
 
-/// Runs whose points are held at a time.
-const RUNS: usize = 1024;
 /// The most rows of a table, if there is a file that has them, too.
 const SHOWN: usize = 10_000;
 /// The most runs without a file.
-const HELD: usize = 100_000;
+const UNFILED: usize = 100_000;
 
 pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Error> {
     let mut grid = Grid::parse(&args.over, args.across.as_deref(), &args.changes.sets)?;
@@ -36,8 +34,10 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
     }
     args.shard.map_or(Ok(()), |part| grid.keep(part))?;
     let all = grid.runs().len();
-    if all > HELD && args.out.is_none() && !args.plan {
-        return Err(input!("{all} runs, and more than {HELD} need a file: --out FILE, or --plan"));
+    if all > UNFILED && args.out.is_none() && !args.plan {
+        return Err(input!(
+            "{all} runs, and more than {UNFILED} need a file: --out FILE, or --plan"
+        ));
     }
     let mut plans = Plans::of(registry);
     check(&mut plans, &grid, args)?;
@@ -55,7 +55,7 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
         on_threads(cores(), &own.collect::<Result<Vec<_>, _>>()?, point)
     };
     if args.plan {
-        for rows in grid.parts(RUNS) {
+        for rows in grid.parts(HELD) {
             let points = points(&rows)?;
             print(&points.iter().map(|point| point.line(&program)).collect::<String>())?;
         }
@@ -71,7 +71,7 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
     let one = point(0, &one)?;
     let mut swept = Swept::begin(&grid, &shown, &one);
     let (mut sound, mut overload) = (true, 0);
-    for rows in grid.parts(RUNS) {
+    for rows in grid.parts(HELD) {
         let points = points(&rows)?;
         let outcomes = runner.run(&points)?;
         if let Some(file) = &mut file {
