@@ -16,6 +16,7 @@ pub(crate) struct Record {
     pub(crate) reads: Vec<(Time, u64, usize)>,
     pub(crate) writes: Vec<(Time, u64, usize)>,
     pub(crate) lines: Vec<(Time, u16, bool)>,
+    pub(crate) messages: Vec<(Time, u16)>,
     pub(crate) frames: Vec<(Time, Vec<u8>)>,
     /// Every address is somewhere, instead of a fault.
     pub(crate) wraps: bool,
@@ -36,6 +37,7 @@ impl Record {
             reads: vec![],
             writes: vec![],
             lines: vec![],
+            messages: vec![],
             frames: vec![],
             wraps: false,
             trap: None,
@@ -97,8 +99,8 @@ impl Port for Record {
         assert!(last.map_or(high, |l| l.0 <= at && l.2 != high), "line {n} changes, and forward");
         self.lines.push((at, n, high));
     }
-    fn raise_msi(&mut self, _: Time, _: u16) {
-        panic!("it has no message interrupts");
+    fn raise_msi(&mut self, at: Time, vector: u16) {
+        self.messages.push((at, vector));
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.frames.push((at, frame.to_vec()));

@@ -130,7 +130,7 @@ choices! {
     Checksum { None, CsumPartial, Full }
     Devsel { Fast, Medium, Slow, Subtractive }
     Gap { None, Dllp, Completion, Packed }
-    Variant { I82544Gc, I82540Em, I82545Em }
+    Variant { I82544Gc, I82540Em, I82545Em, I82574L }
     Speed { M10, M100, M1000 }
 }
 
@@ -196,18 +196,21 @@ impl Number for Protocol {
     }
 }
 
-/// 0 to 3: conventional, bit 0 for 66 MHz and bit 1 for 64 bits. From 4 on: PCI-X of a class.
+/// 0 to 3: conventional, bit 0 for 66 MHz and bit 1 for 64 bits. From 4 on: PCI-X of a class. From
+/// 7 on: PCI Express, with the line or with messages.
 impl Number for Slot {
     fn number(&self) -> u64 {
         match *self {
             Slot::Pci { mhz66, wide } => u64::from(mhz66) | u64::from(wide) << 1,
             Slot::PciX { clock } => 4 + u64::from(clock),
+            Slot::Express { msi } => 7 + u64::from(msi),
         }
     }
     fn take(&mut self, n: u64) -> Option<()> {
         *self = match n {
             0..4 => Slot::Pci { mhz66: n & 1 != 0, wide: n & 2 != 0 },
             4..7 => Slot::PciX { clock: n as u8 - 4 },
+            7 | 8 => Slot::Express { msi: n == 8 },
             _ => return None,
         };
         Some(())

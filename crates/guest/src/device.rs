@@ -66,10 +66,16 @@ const fn qemu(
 }
 
 /// All devices.
-pub const DEVICES: [Device; 11] = [
+pub const DEVICES: [Device; 12] = [
     E1000,
     Device { name: "e1000-82544gc", ..E1000 },
     Device { name: "e1000-82545em", ..E1000 },
+    Device {
+        name: "e1000-82574l",
+        driver: "e1000e",
+        reached: Reached::VfioUser { slot: true },
+        ..E1000
+    },
     Device {
         name: "mlx5",
         driver: "mlx5_core",

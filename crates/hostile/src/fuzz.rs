@@ -321,7 +321,7 @@ impl Port for Memory {
         self.interrupts += u64::from(high);
     }
     fn raise_msi(&mut self, _: Time, _: u16) {
-        panic!("it has no message interrupts");
+        self.interrupts += 1;
     }
     fn emit(&mut self, _: Time, frame: &[u8]) {
         assert!(!frame.is_empty());

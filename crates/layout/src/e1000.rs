@@ -1,10 +1,11 @@
-//! Intel 8254x (e1000): registers, descriptors, EEPROM and PHY.
+//! Intel 8254x and 82574 (e1000): registers, descriptors, EEPROM and PHY.
 //!
 //! Registers are 32 bits wide, in region 0 (128 KiB); all is little-endian. The 82542 has its rings
 //! elsewhere and is not described here.
 //!
 //! Source: Intel, "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual"
-//! (317453), chapters 3, 5 and 13; where it is silent, Linux's e1000_hw.h.
+//! (317453), chapters 3, 5 and 13; where it is silent, Linux's e1000_hw.h. What the 82574 alone has
+//! is in its datasheet, chapters 7 and 10.
 
 use crate::offload::{Offload, Request, checksum_and};
 use core::mem::offset_of;
@@ -59,6 +60,7 @@ layout! {
         I82544GC = 0x100c, "82544GC, copper.";
         I82540EM = 0x100e, "82540EM.";
         I82545EM = 0x100f, "82545EM, copper.";
+        I82574L = 0x10d3, "82574L.";
     }
 
     /// The window in the I/O region: a register's offset, then its value.
@@ -88,6 +90,11 @@ pub mod reg {
             ICS = 0x00c8, "Interrupt causes, to be set.";
             IMS = 0x00d0, "Interrupt mask: causes to be enabled.";
             IMC = 0x00d8, "Interrupt mask: causes to be disabled.";
+            EIAC = 0x00dc, "82574: causes that the MSI-X message of theirs clears.";
+            IAM = 0x00e0, "82574: causes that reading ICR, or a message, disables.";
+            IVAR = 0x00e4, "82574: the MSI-X vector of each cause.";
+            /// 82574: interrupt throttling of MSI-X vector 0; five registers, as [`ITR`].
+            EITR = 0x00e8;
             RCTL = 0x0100, "Receive control.";
             FCTTV = 0x0170, "Flow control: pause time sent.";
             TXCW = 0x0178, "Transmit configuration (serdes).";
@@ -96,7 +103,11 @@ pub mod reg {
             TIPG = 0x0410, "Transmit inter-packet gap.";
             AIT = 0x0458, "Adaptive interframe spacing.";
             LEDCTL = 0x0e00, "LEDs.";
+            EXTCNF_CTRL = 0x0f00, "82574: extended configuration; owner of the PHY and the NVM.";
+            PHY_CTRL = 0x0f10, "82574: the PHY's power management (POEMB).";
             PBA = 0x1000, "On-chip packet memory: KiB for receive below, for transmit above.";
+            EEMNGCTL = 0x1010, "82574: the NVM's configuration has been read.";
+            EEWR = 0x102c, "82574: NVM write.";
             FCRTL = 0x2160, "Flow control: receive threshold low.";
             FCRTH = 0x2168, "Flow control: receive threshold high.";
             RDBAL = 0x2800, "Receive ring: address, low half.";
@@ -121,7 +132,9 @@ pub mod reg {
             TXDCTL = 0x3828, "Transmit descriptor control: thresholds.";
             TADV = 0x382c, "Transmit absolute delay timer, in 1.024 us.";
             TSPMT = 0x3830, "TSO pad and minimum threshold (PCI-X).";
+            TARC0 = 0x3840, "82574: arbitration of the transmit queue.";
             RXCSUM = 0x5000, "Receive checksum control.";
+            RFCTL = 0x5008, "82574: receive filter control, and the form of descriptors.";
             MTA = 0x5200, "Multicast table: 128 words.";
             /// Receive address 0: low half, then high half with [`super::RAH_AV`]; 16
             /// pairs, 8 bytes apart.
@@ -130,12 +143,17 @@ pub mod reg {
             VFTA = 0x5600, "VLAN filter table: 128 words.";
             WUC = 0x5800, "Wake up control.";
             MANC = 0x5820, "Management control (82540 and later).";
+            GCR = 0x5b00, "82574: PCI Express control.";
+            SWSM = 0x5b50, "82574: semaphores of software and firmware.";
+            FWSM = 0x5b54, "82574: the firmware's mode.";
+            GCR2 = 0x5b64, "82574: PCI Express control 2.";
         }
 
         const u32 {
             MTA_LEN = 128, "Words in [`MTA`].";
             VFTA_LEN = 128, "Words in [`VFTA`].";
             RAR_LEN = 16, "Pairs at [`RAL0`].";
+            VECTORS = 5, "MSI-X vectors of the 82574, each with its [`EITR`].";
         }
 
         /// Statistics: reading clears, and they stick at all ones. Of the four pairs
@@ -199,8 +217,11 @@ pub mod reg {
             BPTC = 0x40f4, "Broadcasts sent.";
             TSCTC = 0x40f8, "TSO contexts sent.";
             TSCTFC = 0x40fc, "TSO contexts failed.";
+            IAC = 0x4100, "82574: interrupts asserted.";
+            ICRXDMTC = 0x4120, "82574: interrupt causes: few free receive descriptors.";
+            ICRXOC = 0x4124, "82574: interrupt causes: receive overrun.";
             FIRST = CRCERRS, "The first.";
-            LAST = TSCTFC, "The last.";
+            LAST = TSCTFC, "The last of the 8254x.";
         }
     }
 }
@@ -222,6 +243,7 @@ pub fn register_name(offset: u32) -> Option<&'static str> {
 layout! {
     const u32 {
         CTRL_FD = 1 << 0, "CTRL: full duplex.";
+        CTRL_GIO_DISABLE = 1 << 2, "CTRL: no further requests on PCI Express (82574).";
         CTRL_LRST = 1 << 3, "CTRL: link reset.";
         CTRL_ASDE = 1 << 5, "CTRL: speed as the PHY found it.";
         CTRL_SLU = 1 << 6, "CTRL: set link up.";
@@ -244,6 +266,7 @@ layout! {
         STATUS_BUS64 = 1 << 12, "STATUS: the bus is 64 bits wide.";
         STATUS_PCIX_MODE = 1 << 13, "STATUS: the bus is PCI-X.";
         STATUS_PCIX_SPEED = 3 << 14, "STATUS: PCI-X clock, 2 bits: 50 to 66, to 100, to 133 MHz.";
+        STATUS_GIO_ENABLED = 1 << 19, "STATUS: requests on PCI Express go on (82574).";
 
         EECD_SK = 1 << 0, "EECD: clock.";
         EECD_CS = 1 << 1, "EECD: chip select.";
@@ -253,15 +276,35 @@ layout! {
         EECD_GNT = 1 << 7, "EECD: it was granted.";
         EECD_PRES = 1 << 8, "EECD: there is an EEPROM.";
         EECD_SIZE = 1 << 9, "EECD: it has 256 words and 8 address bits, not 64 and 6.";
+        EECD_AUTO_RD = 1 << 9, "EECD: the chip has read it (82574).";
 
         EERD_START = 1 << 0, "EERD: begin.";
         EERD_DONE = 1 << 4, "EERD: done.";
         EERD_ADDR_SHIFT = 8, "EERD: lowest bit of the word's number.";
         EERD_DATA_SHIFT = 16, "EERD: lowest bit of the word.";
+        EERD_DONE_82574 = 1 << 1, "EERD, EEWR: done (82574).";
+        EERD_ADDR_SHIFT_82574 = 2, "EERD, EEWR: lowest bit of the word's number (82574).";
 
         CTRL_EXT_EE_RST = 1 << 13, "CTRL_EXT: read the EEPROM again.";
         CTRL_EXT_RO_DIS = 1 << 17, "CTRL_EXT: no relaxed ordering.";
         CTRL_EXT_LINK_MODE = 3 << 22, "CTRL_EXT: link mode, 2 bits; 0 is copper.";
+        CTRL_EXT_EIAME = 1 << 24, "CTRL_EXT: an MSI-X message disables causes by IAM (82574).";
+        CTRL_EXT_IAME = 1 << 27, "CTRL_EXT: reading ICR disables causes by IAM (82574).";
+        CTRL_EXT_PBA_CLR = 1 << 31, "CTRL_EXT: enabling causes clears pending MSI-X (82574).";
+
+        EXTCNF_SW_OWNER = 1 << 5, "EXTCNF_CTRL: software owns the PHY and the NVM.";
+        EEMNGCTL_CFG_DONE = 1 << 18, "EEMNGCTL: the configuration has been read.";
+        SWSM_SMBI = 1 << 0, "SWSM: semaphore of drivers; reading sets it.";
+        SWSM_SWESMBI = 1 << 1, "SWSM: semaphore of software and firmware.";
+
+        IVAR_VALID = 1 << 3, "IVAR: the entry of 4 bits has a vector, in its lower bits.";
+        IVAR_RXQ0 = 0, "IVAR: lowest bit of the entry of receive queue 0.";
+        IVAR_TXQ0 = 8, "IVAR: lowest bit of the entry of transmit queue 0.";
+        IVAR_OTHER = 16, "IVAR: lowest bit of the entry of other causes.";
+        IVAR_EVERY_WB = 1 << 31, "IVAR: each write-back of transmit descriptors interrupts.";
+
+        RFCTL_ACK_DIS = 1 << 12, "RFCTL: no interrupts for ACKs.";
+        RFCTL_EXTEN = 1 << 15, "RFCTL: receive descriptors are extended.";
 
         MDIC_DATA = 0xffff, "MDIC: data.";
         MDIC_REG_SHIFT = 16, "MDIC: lowest bit of the register's number, 5 bits.";
@@ -315,6 +358,8 @@ layout! {
         RXCSUM_PCSS = 0xff, "RXCSUM: packet checksum starts here, 8 bits.";
         RXCSUM_IPOFL = 1 << 8, "RXCSUM: check IPv4 headers.";
         RXCSUM_TUOFL = 1 << 9, "RXCSUM: check TCP and UDP.";
+        /// RXCSUM: extended descriptors have the RSS hash, not the packet checksum (82574).
+        RXCSUM_PCSD = 1 << 13;
 
         RAH_AV = 1 << 31, "RAH: this receive address is valid.";
         MANC_ARP_EN = 1 << 13, "MANC: answer ARP.";
@@ -329,6 +374,9 @@ layout! {
         INT_MDAC = 1 << 9, "Interrupt cause: MDI access complete.";
         INT_TXD_LOW = 1 << 15, "Interrupt cause: few transmit descriptors left.";
         INT_SRPD = 1 << 16, "Interrupt cause: small packet received.";
+        INT_RXQ0 = 1 << 20, "Interrupt cause: receive queue 0 (82574).";
+        INT_TXQ0 = 1 << 22, "Interrupt cause: transmit queue 0 (82574).";
+        INT_OTHER = 1 << 24, "Interrupt cause: one that is of no queue (82574).";
         INT_ASSERTED = 1 << 31, "ICR: the line is raised.";
     }
 
@@ -341,6 +389,7 @@ layout! {
         DEVICE_ID = 0x0d, "PCI device.";
         VENDOR_ID = 0x0e, "PCI vendor.";
         INIT_CONTROL2 = 0x0f, "Initialisation control 2.";
+        INIT_CONTROL3 = 0x24, "Initialisation control 3 (82574).";
         CHECKSUM = 0x3f, "Makes the sum right.";
         WORDS = 0x40, "Words that are summed, and words of the smaller EEPROM.";
         SUM: u16 = 0xbaba, "Their sum.";
@@ -381,6 +430,9 @@ layout! {
         /// The identifier without revision: M88E1011 inside the 82540 and 82545.
         ID_M88E1011: u32 = 0x0141_0c20;
         ID_MASK: u32 = 0xffff_fff0, "The identifier without revision.";
+        /// The identifier without revision: BM, inside the 82574.
+        ID_BM: u32 = 0x0141_0cb0;
+        BM_PAGE = 22, "BM: page of the registers from 16 on.";
     }
 
     const u32 {
@@ -471,6 +523,22 @@ layout! {
         mss: U16, "Payload bytes a segment.";
     }
 
+    /// The extended receive descriptor, as it is written back (82574, section 7.1.5.2). As it is
+    /// read it has the address in the first half, and zeros.
+    struct RxExtended[DESCRIPTOR] {
+        queue: U32, "RSS type, and the queue from bit 8 on.";
+        hash: U32, "RSS hash; or IP identification and packet checksum.";
+        status: U32, "Bits 0 to 19 are status, 24 to 31 errors, as in [`Rx`].";
+        length: U16, "Bytes received, the FCS among them unless it is stripped.";
+        special: U16, "VLAN tag.";
+    }
+
+    impl RxExtended: u32 {
+        IPIDV = 1 << 9, "Status: the IP identification is valid.";
+        ERRORS_SHIFT = 24, "Lowest bit of the errors.";
+        STATUS = offset_of!(RxExtended, status) as u32, "Offset of the status.";
+    }
+
     /// The receive descriptor (section 3.2.3).
     struct Rx[DESCRIPTOR] {
         address: U64, "Address of the buffer.";
@@ -507,3 +575,17 @@ layout! {
 const _: () = assert!(offset_of!(DataTx, status) == STATUS_AT as usize);
 
 const _: () = assert!(offset_of!(ContextTx, status) == STATUS_AT as usize);
+
+impl RxExtended {
+    /// Returns what the legacy descriptor says of the same.
+    pub fn legacy(&self) -> Rx {
+        let status = self.status.get();
+        Rx {
+            length: self.length,
+            status: status as u8,
+            errors: (status >> RxExtended::ERRORS_SHIFT) as u8,
+            special: self.special,
+            ..Rx::default()
+        }
+    }
+}

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The arguments of the command.
 #[derive(Group, Debug)]
 pub struct Serve {
-    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, mlx5, axi-ethernet; behind hypervisor calls:
-    /// vnic, veth
+    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, e1000-82574l, mlx5, axi-ethernet; behind
+    /// hypervisor calls: vnic, veth
     pub device: String,
     /// Socket for the virtual machine; it is created, and removed at the end
     #[arg(long, value_name = "PATH", conflicts_with = "plugin_socket")]
@@ -48,8 +48,8 @@ pub struct Serve {
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "UPLINK", default_value = "none")]
     pub uplink: String,
-    /// Count by the rules of another bus than the card's own: pci32, pci64, pcix, pcie2x16,
-    /// pcie3x16, axi
+    /// Count by the rules of another bus than the card's own: pci32, pci64, pcix, pcie1x1,
+    /// pcie2x16, pcie3x16, axi
     #[arg(long, value_name = "BUS")]
     pub bus: Option<String>,
     /// MAC address, such as 52:54:00:db:00:01. vnic, veth: one for each partition, with commas

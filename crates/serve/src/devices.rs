@@ -41,7 +41,7 @@ pub trait Model {
     /// Its name, for `serve` and `guest`.
     const NAME: &'static str;
     /// The bus by whose rules it is counted unless `--bus` names another: pci32, pci64, pcix,
-    /// pcie2x16 or pcie3x16.
+    /// pcie1x1, pcie2x16 or pcie3x16.
     const BUS: &'static str;
     /// The rate of its wire.
     const BITS_PER_SECOND: u64;
@@ -78,7 +78,7 @@ pub(super) struct Platform {
 
 /// The buses of PCs, with bridges that read 512 bytes ahead and cache lines of 64 bytes, and the
 /// bus of cores on a chip.
-pub(super) static PLATFORMS: [Platform; 6] = [
+pub(super) static PLATFORMS: [Platform; 7] = [
     Platform {
         name: "pci32",
         about: "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
@@ -93,6 +93,11 @@ pub(super) static PLATFORMS: [Platform; 6] = [
         name: "pcix",
         about: "PCI-X, 64 bits at 133 MHz, requests of up to 2048 B, blocks to 512 B",
         rules: || pci(pci::Protocol::X { mmrbc: 2048, outstanding: 1 }, 133, 64),
+    },
+    Platform {
+        name: "pcie1x1",
+        about: "PCI Express 1.1 x1, MPS 256, MRRS 512",
+        rules: || pcie(1, 1),
     },
     Platform {
         name: "pcie2x16",
@@ -133,7 +138,7 @@ impl Platform {
     }
 }
 
-pub(super) static DEVICES: [PciDevice; 5] = [
+pub(super) static DEVICES: [PciDevice; 6] = [
     PciDevice {
         name: "e1000",
         bus: "pci32",
@@ -151,6 +156,12 @@ pub(super) static DEVICES: [PciDevice; 5] = [
         bus: "pcix",
         bits_per_second: 1_000_000_000,
         serve: |card, bill, c| e1000(Config::I82545EM, card, bill, c),
+    },
+    PciDevice {
+        name: "e1000-82574l",
+        bus: "pcie1x1",
+        bits_per_second: 1_000_000_000,
+        serve: |card, bill, c| e1000(Config::I82574L, card, bill, c),
     },
     PciDevice { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
     PciDevice {
@@ -229,26 +240,44 @@ fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<u
     serve(card, e1000_function(cfg, card, &bill), bill, c)
 }
 
-/// Returns a card of the 8254x family.
+/// Returns a card of the e1000 family.
 pub(super) fn e1000_function(
     cfg: Config,
     card: Card,
     bill: &SharedBill,
 ) -> io::Result<Function<E1000, SharedBill>> {
     let cfg = Config { mac: card.mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
-    let mut capabilities = vec![Capability::Power { resets: true }];
-    if cfg.variant != Variant::I82540Em {
-        capabilities.push(Capability::PciX);
-    }
+    let express = cfg.variant == Variant::I82574L;
+    let at = |offset| BarOffset { bar: 3, offset };
+    let capabilities = match cfg.variant {
+        Variant::I82540Em => vec![Capability::Power { resets: true }],
+        Variant::I82544Gc | Variant::I82545Em => {
+            vec![Capability::Power { resets: true }, Capability::PciX]
+        }
+        Variant::I82574L => vec![
+            Capability::Power { resets: false },
+            Capability::Msi(1),
+            Capability::Express { speed: 1, width: 1 },
+            Capability::MsiX { vectors: 5, table: at(0), pending: at(0x2000) },
+        ],
+    };
     let identity = Identity {
         vendor: 0x8086,
         device: cfg.variant.device_id(),
-        // Intel's desktop adapter.
-        subsystem: (0x8086, 0x001e),
+        // Intel's desktop adapters.
+        subsystem: (0x8086, if express { 0xa01f } else { 0x001e }),
         revision: 2,
         class: 0x02_0000,
         // BAR 1 would be the flash.
-        bars: bars([Bar::Memory(E1000_MEMORY), Bar::None, Bar::Io(E1000_IO)]),
+        bars: match express {
+            false => bars([Bar::Memory(E1000_MEMORY), Bar::None, Bar::Io(E1000_IO)]),
+            true => bars([
+                Bar::Memory(E1000_MEMORY),
+                Bar::None,
+                Bar::Io(E1000_IO / 2),
+                Bar::Memory(16 << 10),
+            ]),
+        },
         line: true,
         capabilities,
         polled: None,

@@ -1,5 +1,5 @@
-//! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, and its
-//! driver, as a [`Card`].
+//! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, or an
+//! 82574L, and its driver, as a [`Card`].
 
 mod audit;
 mod figures;
@@ -19,11 +19,12 @@ use crate::system::{self, PlacementKeys, StackKeys, System};
 use crate::{Result, SettingError, arrivals, closed_loop, open_loop};
 use doorbell_bus::Platform;
 use doorbell_bus::ledger::BusKind;
-use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
+use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device, Slot};
 use doorbell_drivers::OpenError;
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
 use doorbell_hal::{Host, Port, Time};
 use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::scheduler::Interrupt;
 use settings::{CPU, DriverKeys, KIND, NicKeys};
 use std::sync::OnceLock;
 
@@ -31,7 +32,7 @@ use std::sync::OnceLock;
 pub static SYSTEM: System = System {
     name: "e1000",
     about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
-    devices: &["e1000", "e1000-82544gc", "e1000-82545em"],
+    devices: &["e1000", "e1000-82544gc", "e1000-82545em", "e1000-82574l"],
     platform_keys: &[
         &CPU,
         &host::TCP,
@@ -190,6 +191,13 @@ impl Card for E1000 {
         let frame = if longest.0 <= LONGEST_FRAME.0 { longest } else { LONGEST_FRAME };
         // A large send's total length is that of an IP packet: 16 bits.
         Limits { frame, tagged: frame.0, large_send: (65_535, "8254x manual") }
+    }
+
+    fn interrupt(c: &Config, queue: u16) -> Interrupt {
+        match c.nic.slot {
+            Slot::Express { msi: true } => Interrupt::Message(queue),
+            _ => Interrupt::Line(queue),
+        }
     }
 
     fn in_flight(c: &Config) -> u32 {

@@ -4,7 +4,8 @@
 //! unmask if it is still high. QEMU unmasks at the guest's next access to a BAR. The disable bit of
 //! the command register holds it back too. An **MSI** to a masked vector sets its pending bit,
 //! which is sent at unmask. One to a vector without an eventfd, which the guest has not enabled, is
-//! dropped and counted. MSI and MSI-X are never both in use: the one with an eventfd is.
+//! dropped and counted. MSI and MSI-X are never both in use: the one with an eventfd is. While MSI
+//! is in use a rise of the line is its message 0.
 
 use super::message::{Errno, SetIrqs, irq_set};
 use doorbell_hal::fail_if;
@@ -114,6 +115,11 @@ impl Irqs {
         }
         self.high = high;
         self.signal_line()
+    }
+
+    /// Returns true if a rise of the line is a message: MSI is in use.
+    pub(super) fn line_is_message(&self) -> bool {
+        self.has_line && self.msi.first().is_some_and(|v| v.fd.is_some())
     }
 
     pub(super) fn disable_line(&mut self, disabled: bool) {

@@ -312,6 +312,13 @@ impl<W: Observer> Port for GuestPort<W> {
             self.irqs.lost += u64::from(high);
             return;
         }
+        if self.irqs.line_is_message() {
+            let was_high = core::mem::replace(&mut self.irqs.high, high);
+            if high && !was_high {
+                self.raise_msi(at, 0);
+            }
+            return;
+        }
         self.observer.crossed(at, Crossing::Line(high));
         self.irqs.set_irq_line(high);
     }

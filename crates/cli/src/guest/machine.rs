@@ -48,6 +48,7 @@ pub(super) fn default_profile(device: &Device) -> Option<&'static str> {
     match device.name {
         "mlx5" => Some("mlx5-gen3"),
         "e1000" | "e1000-82544gc" | "e1000-82545em" => Some("e1000-power4"),
+        "e1000-82574l" => Some("e1000e-82574l"),
         "axi-ethernet" => Some("axienet-zynqmp"),
         "vnic" => Some("ibmvnic-power9"),
         "veth" => Some("ibmveth-power8"),
@@ -123,12 +124,13 @@ fn set(
     Ok(())
 }
 
-/// Returns the value of `nic.part` for a device of the 8254x family.
+/// Returns the value of `nic.part` for a device of the e1000 family.
 pub(super) fn part(device: &Device) -> Option<&'static str> {
     match device.name {
         "e1000" => Some("82540em"),
         "e1000-82544gc" => Some("82544gc"),
         "e1000-82545em" => Some("82545em"),
+        "e1000-82574l" => Some("82574l"),
         _ => None,
     }
 }
@@ -176,7 +178,12 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         _ => {}
     }
     let setup = card::setup::<E1000>(v)?;
-    let card = Card::E1000(e1000::Config { mac: MAC, ..setup.card.nic });
+    let mut nic = e1000::Config { mac: MAC, ..setup.card.nic };
+    if let e1000::Slot::Express { msi } = &mut nic.slot {
+        // The guest writes that to the configuration space.
+        *msi = false;
+    }
+    let card = Card::E1000(nic);
     let slot = match setup.slot {
         slot::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
         slot::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),

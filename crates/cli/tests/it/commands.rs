@@ -28,6 +28,7 @@ fn list_has_the_shape_that_programs_know() {
             "mlx5-gen3",
             "mlx5-xdp-paper",
             "e1000-power4",
+            "e1000e-82574l",
             "axienet-zynqmp",
             "ibmveth-power8",
             "ibmvnic-power9"

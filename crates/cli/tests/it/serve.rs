@@ -23,7 +23,8 @@ fn refused(args: &[&str]) -> String {
 fn wrong_arguments_are_told_with_what_is_allowed() {
     let socket = ["--socket", "/nowhere/s"];
     assert_snapshot!(refused(&["e1001", socket[0], socket[1]]), @"doorbell: no device is called \
-        `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, mlx5, axi-ethernet, vnic, veth");
+        `e1001`; there are: e1000, e1000-82544gc, e1000-82545em, e1000-82574l, mlx5, axi-ethernet, \
+        vnic, veth");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1]]), @"doorbell: --socket /nowhere/s: \
         No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--uplink", "wifi"]), @"doorbell: \
@@ -31,7 +32,7 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--mac", "1:2"]), @"doorbell: --mac \
         1:2: allowed are unicast addresses such as 52:54:00:db:00:01");
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--bus", "isa"]), @"doorbell: --bus \
-        isa: allowed are pci32, pci64, pcix, pcie2x16, pcie3x16, axi");
+        isa: allowed are pci32, pci64, pcix, pcie1x1, pcie2x16, pcie3x16, axi");
     assert_snapshot!(
         refused(&["axi-ethernet", socket[0], socket[1], "--bus", "pci32"]),
         @"doorbell: --bus pci32: only axi-ethernet is on AXI, and only there; axi-ethernet is on \

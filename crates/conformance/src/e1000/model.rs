@@ -1,4 +1,5 @@
-//! The backend of our own 82540EM, 82544GC and 82545EM, on conventional PCI and on PCI-X.
+//! The backend of our own 82540EM, 82544GC and 82545EM, on conventional PCI and on PCI-X, and of
+//! our 82574L on PCI Express.
 //!
 //! Time is the machine's: a frame takes its time on the wire, and the interrupt line has the time
 //! of its rise, so cases judge the device's own times.
@@ -6,28 +7,35 @@
 use super::{Backend, Capability, MAC, Unsupported};
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{
-    Bus as _, Costs, Machine, Pci, Platform, ProtectionGranularity, pci::Latencies,
+    Bus as _, Capture, Costs, Machine, Pci, Pcie, Platform, ProtectionGranularity, pci::Latencies,
+    pcie,
 };
 use doorbell_devices::e1000::{self as device, Slot, Speed};
 use doorbell_drivers::e1000::{Bus, Config, Part};
 use doorbell_hal::{Device, Fence, Host, RxVerdict, Span, Time, WorkKind};
 use doorbell_testkit::reorder::{Order, Reorder};
 
-/// A machine with the device.
+/// A machine with the device, and one on PCI Express.
 pub type System = Machine<Pci, device::E1000>;
+/// A machine with the device on PCI Express.
+pub type Express = Machine<Pcie, device::E1000>;
 
 const WIDE: Slot = Slot::Pci { mhz66: true, wide: true };
 const NARROW: Slot = Slot::Pci { mhz66: true, wide: false };
 const PCIX: Slot = Slot::PciX { clock: 2 };
 
-/// Each part in each kind of slot that it fits.
-const CARDS: [(device::Config, Part, Slot); 5] = [
+/// Each part in each kind of slot that it fits. The last one's driver and device are those of PCI
+/// Express, whose [`Express`] bus is another type.
+const CARDS: [(device::Config, Part, Slot); 6] = [
     (device::Config::I82540EM, Part::I82540, NARROW),
     (device::Config::I82544GC, Part::I82544, WIDE),
     (device::Config::I82545EM, Part::I82545, WIDE),
     (device::Config::I82544GC, Part::I82544, PCIX),
     (device::Config::I82545EM, Part::I82545, PCIX),
+    EXPRESS,
 ];
+const EXPRESS: (device::Config, Part, Slot) =
+    (device::Config::I82574L, Part::I82574, Slot::Express { msi: false });
 
 /// Returns the slot's settings for bus and driver. Both follow from the mode that the card is told,
 /// since a card in PCI-X mode has PCI-X's errata.
@@ -40,6 +48,7 @@ fn bus(slot: Slot) -> (Settings, Bus) {
             let protocol = Protocol::X { mmrbc: 2048, outstanding: 1 };
             (Settings { protocol, mhz: 133, ..Settings::POWER4 }, Bus::PciX)
         }
+        Slot::Express { .. } => (bus(PCIX).0, Bus::Express),
     }
 }
 
@@ -51,18 +60,22 @@ pub struct Model {
 
 /// A machine, or one with something around it.
 pub trait Around: Host {
+    /// Its bus.
+    type Bus: doorbell_bus::Bus<Sink = Capture>;
     /// The machine itself.
-    fn system(&mut self) -> &mut System;
+    fn system(&mut self) -> &mut Machine<Self::Bus, device::E1000>;
 }
 
-impl Around for System {
-    fn system(&mut self) -> &mut System {
+impl<B: doorbell_bus::Bus<Sink = Capture>> Around for Machine<B, device::E1000> {
+    type Bus = B;
+    fn system(&mut self) -> &mut Machine<B, device::E1000> {
         self
     }
 }
 
-impl Around for Reorder<System> {
-    fn system(&mut self) -> &mut System {
+impl<B: doorbell_bus::Bus<Sink = Capture>> Around for Reorder<Machine<B, device::E1000>> {
+    type Bus = B;
+    fn system(&mut self) -> &mut Machine<B, device::E1000> {
         &mut self.inner
     }
 }
@@ -140,8 +153,24 @@ fn card(
     (h, Config { copy_align, io: None, ..Config::new(part, bus) })
 }
 
+/// Runs `f` on the 82574L on PCI Express, with the copy of small frames and without.
+pub fn on_express(f: impl Fn(&mut Express, &mut Model, &Config)) {
+    for copy_align in [false, true] {
+        let platform = Platform::new(64 << 20, 64 << 20, ProtectionGranularity::Byte);
+        let latencies = pcie::Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
+        let rules = pcie::Rules::new(pcie::Settings::link(1, 1)).unwrap();
+        let nic = device::Config { mac: MAC, ..EXPRESS.0 };
+        let mut pcie = Pcie::new(platform, rules, latencies, 0xfebc_0000);
+        pcie.sink_mut().start();
+        let mut h = Machine::new(pcie, device::E1000::new(nic), Costs::FREE, 1);
+        let c = Config { copy_align, ..Config::new(EXPRESS.1, Bus::Express) };
+        f(&mut h, &mut Model::default(), &c);
+        is_even(&mut h, &format!("82574L on PCI Express, copy_align {copy_align}"));
+    }
+}
+
 /// All that was lent and taken has come back, and the card is well.
-fn is_even(h: &mut System, what: &str) {
+fn is_even<B: doorbell_bus::Bus>(h: &mut Machine<B, device::E1000>, what: &str) {
     h.flush_posted();
     let l = h.ledger();
     assert_eq!((l.maps, l.buffers_taken), (l.unmaps, l.buffers_released), "{what}");

@@ -1,4 +1,4 @@
-//! The e1000 driver on our own 82540EM, 82544GC and 82545EM: the cases of QEMU's
+//! The e1000 driver on our own 82540EM, 82544GC, 82545EM and 82574L: the cases of QEMU's
 //! models.
 
 use doorbell_conformance::e1000::{self as cases, Backend, model};
@@ -8,6 +8,11 @@ use doorbell_hal::{Alignment, Host, Span};
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 
 doorbell_conformance::e1000_cases!(model::on_each);
+
+mod express {
+    use super::model;
+    doorbell_conformance::e1000_cases!(model::on_express);
+}
 
 /// The device has the errata, so that the workarounds are needed here as in life.
 #[test]

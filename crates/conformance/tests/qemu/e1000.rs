@@ -1,4 +1,4 @@
-//! The e1000 driver on QEMU's 82540EM, 82544GC and 82545EM.
+//! The e1000 driver on QEMU's 82540EM, 82544GC, 82545EM and 82574L.
 //!
 //! QEMU's models were written by others, so they judge driver and cases alike.
 //! Needs QEMU and its qtest accelerator: DOORBELL_FULL=1.
@@ -10,12 +10,39 @@ use doorbell_hal::{Host, Span, Time};
 use doorbell_testkit::qtest::{Backing, Pc, QtestHost, Wire};
 use std::time::Duration;
 
-const NICS: [(&str, Part); 3] =
-    [("e1000", Part::I82540), ("e1000-82544gc", Part::I82544), ("e1000-82545em", Part::I82545)];
+const NICS: [(&str, Part); 4] = [
+    ("e1000", Part::I82540),
+    ("e1000-82544gc", Part::I82544),
+    ("e1000-82545em", Part::I82545),
+    ("e1000e", Part::I82574),
+];
 
 struct Qemu {
     wire: Wire,
+    part: Part,
 }
+
+const ITR: (Capability, &str) =
+    (Capability::ItrExact, "QEMU keeps 128 us between interrupts, whatever ITR says");
+const RESET: (Capability, &str) =
+    (Capability::Reset, "QEMU 7.2 clears CTRL.RST and resets nothing, and ignores the I/O ports");
+/// Capabilities that the models of the 8254x lack.
+const OLDER: Unsupported<Capability> = &[
+    (Capability::RxChecksum, "QEMU sets IXSM in every receive descriptor"),
+    ITR,
+    (Capability::DelayTimers, "QEMU has TADV alone"),
+    RESET,
+    (Capability::TsoExact, "QEMU sends the headers once more after a payload of whole segments"),
+];
+/// Capabilities that the model of the 82574 lacks.
+const NEWER: Unsupported<Capability> = &[
+    ITR,
+    (Capability::DelayTimers, "QEMU keeps 128 us between interrupts, whatever RDTR says"),
+    RESET,
+    (Capability::Tso, "QEMU 7.2 writes wrong lengths into the headers of segments"),
+    (Capability::AutoMask, "QEMU clears ICR before it looks whether IAM is to be applied"),
+    (Capability::OctetsWithFcs, "QEMU counts octets without FCS"),
+];
 
 impl Backend<QtestHost> for Qemu {
     fn inject(&mut self, h: &mut QtestHost, frame: &[u8]) {
@@ -41,19 +68,7 @@ impl Backend<QtestHost> for Qemu {
         Span::from_ms(1100)
     }
     fn unsupported(&self) -> Unsupported<Capability> {
-        &[
-            (Capability::RxChecksum, "QEMU sets IXSM in every receive descriptor"),
-            (Capability::ItrExact, "QEMU keeps 128 us between interrupts, whatever ITR says"),
-            (Capability::DelayTimers, "QEMU has TADV alone"),
-            (
-                Capability::Reset,
-                "QEMU 7.2 clears CTRL.RST and resets nothing, and ignores the I/O ports",
-            ),
-            (
-                Capability::TsoExact,
-                "QEMU sends the headers once more after a payload of whole segments",
-            ),
-        ]
+        if self.part.is_82574() { NEWER } else { OLDER }
     }
 }
 
@@ -65,12 +80,13 @@ fn on_each(f: impl Fn(&mut QtestHost, &mut Qemu, &Config)) {
     for (nic, part) in NICS {
         for copy_align in [false, true] {
             println!("{nic}, copy_align {copy_align}");
-            let mut arm = Qemu { wire: Wire::new().unwrap() };
+            let mut arm = Qemu { wire: Wire::new().unwrap(), part };
             let mac = MAC.map(|b| format!("{b:02x}")).join(":");
             let pc =
                 Pc { nic: &format!("{nic},mac={mac}"), wire: &arm.wire, backing: Backing::Mapped };
             let mut h = pc.start().unwrap();
-            let c = Config { copy_align, io: None, ..Config::new(part, Bus::Pci) };
+            let bus = if part.is_82574() { Bus::Express } else { Bus::Pci };
+            let c = Config { copy_align, io: None, ..Config::new(part, bus) };
             f(&mut h, &mut arm, &c);
             let balance = h.finish().unwrap();
             assert!(balance.is_even(), "{balance:?}");

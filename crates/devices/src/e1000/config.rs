@@ -14,6 +14,8 @@ pub enum Variant {
     I82540Em,
     /// 82545EM: PCI-X.
     I82545Em,
+    /// 82574L: PCI Express, MSI-X, extended receive descriptors.
+    I82574L,
 }
 
 impl Variant {
@@ -23,6 +25,7 @@ impl Variant {
             Variant::I82544Gc => id::I82544GC,
             Variant::I82540Em => id::I82540EM,
             Variant::I82545Em => id::I82545EM,
+            Variant::I82574L => id::I82574L,
         }
     }
 
@@ -36,12 +39,23 @@ impl Variant {
         matches!(self, Variant::I82544Gc)
     }
 
+    /// Returns true if it has the registers and the interrupts of the 82574.
+    pub(super) const fn is_82574(self) -> bool {
+        matches!(self, Variant::I82574L)
+    }
+
+    /// KiB of packet memory, and those of them for receive at power-on (82574: 10.2.2.21).
+    pub(super) const fn packet_memory(self) -> (u32, u32) {
+        if self.is_82574() { (40, 20) } else { (64, 48) }
+    }
+
     /// PHY identifier, registers 2 and 3: the discrete 88E1000 of the 82544, the
-    /// integrated 88E1011 of the others.
+    /// integrated 88E1011 of the 82540 and 82545, and BM of the 82574.
     pub(super) const fn phy_id(self) -> [u16; 2] {
         match self {
             Variant::I82544Gc => [0x0141, 0x0c30],
             Variant::I82540Em | Variant::I82545Em => [0x0141, 0x0c20],
+            Variant::I82574L => [0x0141, 0x0cb1],
         }
     }
 }
@@ -60,6 +74,12 @@ pub enum Slot {
     PciX {
         /// The class.
         clock: u8,
+    },
+    /// PCI Express.
+    Express {
+        /// The interrupt is a message, number 0, and not the line. Where a function has a
+        /// configuration space, that decides, and this is false.
+        msi: bool,
     },
 }
 
@@ -116,6 +136,15 @@ impl Config {
     /// An 82545EM on a PCI-X bus of 133 MHz.
     pub const I82545EM: Config =
         Config { variant: Variant::I82545Em, slot: Slot::PciX { clock: 2 }, ..Config::I82540EM };
+
+    /// An 82574L in a slot of PCI Express.
+    pub const I82574L: Config = Config {
+        variant: Variant::I82574L,
+        slot: Slot::Express { msi: false },
+        cache_line: 64,
+        int_asserted: true,
+        ..Config::I82540EM
+    };
 
     /// The same with every value in its range, as hardware would take it.
     pub(super) fn clamped(mut self) -> Config {

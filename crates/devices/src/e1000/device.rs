@@ -1,6 +1,6 @@
 //! The device: what it is made of, and what is due when.
 
-use super::config::{Config, Speed};
+use super::config::{Config, Slot, Speed};
 use super::eeprom::Eeprom;
 use super::filter::Filter;
 use super::interrupt::Interrupts;
@@ -12,7 +12,9 @@ use super::transmit::Transmitter;
 use crate::common::SpareFrames;
 use crate::common::{RESET, STEP};
 use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, Rule, RxVerdict, Span, Time};
-use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, register_name};
+use doorbell_layout::e1000::{
+    CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, reg::stat, register_name,
+};
 
 counters! {
     /// Counters of the device. Unlike the statistics registers, nothing clears them.
@@ -162,12 +164,12 @@ impl E1000 {
             cfg,
             counters: Counters::default(),
             forbidden: Forbidden::default(),
-            regs: Registers::new(),
+            regs: Registers::new(cfg.variant),
             stats: Stats::new(),
             filter,
             eeprom,
             phy: Phy::new(cfg.variant, cfg.speed, true),
-            irq: Interrupts::new(),
+            irq: Interrupts::new(cfg.variant),
             tx: Transmitter::new(&cfg),
             rx: Receiver::new(&cfg),
             read_free: Time::ZERO,
@@ -191,7 +193,7 @@ impl E1000 {
 
     /// The interrupt line, as it is now.
     pub fn line(&self) -> bool {
-        self.irq.high
+        self.irq.line.high
     }
 
     /// The cable is pulled, or put in: the link negotiates, STATUS.LU follows, and LSC is raised.
@@ -238,16 +240,17 @@ impl E1000 {
 
     /// CTRL.RST: everything but the EEPROM and the PHY. No DMA, nothing pending.
     pub(super) fn reset_chip<P: Port>(&mut self, p: &mut P, at: Time) {
-        if self.irq.high {
-            p.set_irq_line(at, 0, false);
+        if self.irq.line.high {
+            self.put_line(p, at, false);
         }
         p.charge(RESET);
         self.counters.resets += 1;
-        self.regs = Registers::new();
+        let extended = self.regs.is_extended();
+        self.regs = Registers::new(self.cfg.variant);
         self.stats = Stats::new();
         self.filter = Filter::new();
         self.filter.set_address(self.eeprom.mac());
-        self.irq = Interrupts::new();
+        self.irq = Interrupts::new(self.cfg.variant);
         // A frame on the wire has it until its end.
         let quiet = self.tx.sending.unwrap_or(Time::ZERO).max(self.tx.quiet);
         let on_wire = usize::from(self.tx.sending.is_some());
@@ -255,7 +258,7 @@ impl E1000 {
         self.counters.tx_bytes +=
             self.tx.fifo.iter().take(on_wire).map(|f| f.bytes.len() as u64).sum::<u64>();
         self.counters.tx_lost += (self.tx.fifo.len() - on_wire) as u64;
-        let (waiting, unreported) = self.rx.unfinished();
+        let (waiting, unreported) = self.rx.unfinished(extended);
         self.counters.rx_lost += waiting;
         self.counters.rx_unreported += unreported;
         self.tx = Transmitter::new(&self.cfg);
@@ -381,9 +384,32 @@ impl E1000 {
 
     pub(super) fn line_rises<P: Port>(&mut self, p: &mut P, t: Time) {
         if self.irq.due() <= t {
-            self.irq.rise(t);
-            self.counters.interrupts += 1;
-            p.set_irq_line(t, 0, true);
+            self.rises(p, t);
+        }
+    }
+
+    fn rises<P: Port>(&mut self, p: &mut P, t: Time) {
+        if self.irq.is_msix() {
+            let eiame = self.regs.auto_masks_messages();
+            while let Some(vector) = self.irq.message(t, eiame) {
+                self.counters.interrupts += 1;
+                self.stats.count(stat::IAC);
+                p.raise_msi(t, vector);
+            }
+            return;
+        }
+        self.irq.rise(t);
+        self.counters.interrupts += 1;
+        self.stats.count(stat::IAC);
+        self.put_line(p, t, true);
+    }
+
+    /// The line has this level; or its rise is a message.
+    pub(super) fn put_line<P: Port>(&self, p: &mut P, at: Time, high: bool) {
+        match self.cfg.slot {
+            Slot::Express { msi: true } if high => p.raise_msi(at, 0),
+            Slot::Express { msi: true } => {}
+            _ => p.set_irq_line(at, 0, high),
         }
     }
 
@@ -417,7 +443,7 @@ impl EventSource for E1000 {
         }
         tell("ICR", Fact::Bits(self.irq.causes.into()));
         tell("IMS", Fact::Bits(self.irq.mask.into()));
-        tell("interrupt line high", Fact::State(self.irq.high));
+        tell("interrupt line high", Fact::State(self.irq.line.high));
         let broken = self.rules().into_iter().filter(|rule| rule.broken > 0);
         broken.for_each(|rule| tell(rule.text, Fact::Number(rule.broken)));
     }

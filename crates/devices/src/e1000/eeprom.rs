@@ -1,4 +1,4 @@
-//! The EEPROM: 64 words behind a Microwire (93C46) interface.
+//! The EEPROM: 64 words behind a Microwire (93C46) interface; of the 82574, behind EERD and EEWR.
 //!
 //! A driver reads it by EERD, or by EECD, where it moves the pins itself: CS selects, DI is taken
 //! and DO changes at rising edges of SK. An instruction is a start bit, two bits of opcode and six
@@ -7,7 +7,9 @@
 //!
 //! Source: SDM 5.3 and 13.4.3; the 93C46's data sheet.
 
-use doorbell_layout::e1000::{EECD_CS as CS, EECD_DI as DI, EECD_SK as SK, VENDOR, eeprom};
+use doorbell_layout::e1000::{
+    EECD_CS as CS, EECD_DI as DI, EECD_SK as SK, VENDOR, eeprom, id as ids,
+};
 
 const WORDS: usize = eeprom::WORDS as usize;
 
@@ -62,6 +64,11 @@ impl Eeprom {
         ] {
             words[usize::from(at)] = v;
         }
+        if id == ids::I82574L {
+            // No manageability, and no wake-up.
+            words[usize::from(eeprom::INIT_CONTROL2)] = 0;
+            words[usize::from(eeprom::INIT_CONTROL3)] = 0;
+        }
         let sum = words[..WORDS - 1].iter().fold(0u16, |s, w| s.wrapping_add(*w));
         words[WORDS - 1] = eeprom::SUM.wrapping_sub(sum);
         Eeprom { words, sk: false, cs: false, data_out: true, writable: false, state: State::Idle }
@@ -77,6 +84,13 @@ impl Eeprom {
     /// A word as EERD reads it; beyond the end it reads as ones.
     pub(super) fn word(&self, at: u32) -> u16 {
         self.words.get(at as usize).copied().unwrap_or(0xffff)
+    }
+
+    /// Writes a word, as EEWR does.
+    pub(super) fn put(&mut self, at: u32, v: u16) {
+        if let Some(word) = self.words.get_mut(at as usize) {
+            *word = v;
+        }
     }
 
     /// The driver has written `eecd`.

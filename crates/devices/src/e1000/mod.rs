@@ -1,4 +1,4 @@
-//! Intel 8254x: 82544GC, 82540EM and 82545EM.
+//! Intel 8254x: 82544GC, 82540EM and 82545EM; and the 82574L of PCI Express, which is like them.
 //!
 //! The bus interface has one read outstanding: descriptors that something waits for, then data,
 //! then prefetch. The FIFOs divide 64 KiB as PBA says. Errata of buffers are modelled
@@ -6,7 +6,8 @@
 //! shorter write does nothing. docs/device-models.md has the data path and the omissions.
 //!
 //! Sources: Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual"
-//! (317453), called SDM here; Linux's e1000.
+//! (317453), called SDM here; Linux's e1000. "82574" and a number are a
+//! section of Intel's "82574 GbE Controller Family Datasheet"; Linux's e1000e.
 
 mod config;
 mod device;

@@ -1,4 +1,4 @@
-//! The PHY behind MDIC: Marvell 88E1000 (82544) or 88E1011 (82540, 82545).
+//! The PHY behind MDIC: Marvell 88E1000 (82544), 88E1011 (82540, 82545) or BM (82574).
 //!
 //! It has identifiers, autonegotiation, link and loopback. The link is the best mode that both ends
 //! have, or the forced mode if the partner, which has all modes up to its speed, has it. Writes
@@ -108,6 +108,7 @@ impl Phy {
         // The partner has told its abilities.
         let told = self.link.up && self.negotiates();
         match r {
+            _ if self.is_paged_out(r) => 0,
             reg::STATUS => self.link.read(told),
             reg::ID1 => self.variant.phy_id()[0],
             reg::ID2 => self.variant.phy_id()[1],
@@ -125,9 +126,17 @@ impl Phy {
         }
     }
 
+    /// Returns true if register `r` is another's while the page is not 0. Of the other pages of a
+    /// BM nothing is known here: they read as zeros.
+    fn is_paged_out(&self, r: u8) -> bool {
+        let page = self.regs[usize::from(reg::BM_PAGE)];
+        self.variant.is_82574() && r >= reg::M88_CTRL && r != reg::BM_PAGE && page != 0
+    }
+
     /// Writes a register. Returns whether the link negotiates anew.
     pub(super) fn write(&mut self, r: u8, v: u16) -> bool {
         match r {
+            _ if self.is_paged_out(r) => false,
             reg::CTRL if v & reg::CTRL_RESET != 0 => {
                 // Software reset: the settings stay, the link negotiates anew.
                 self.regs[usize::from(reg::CTRL)] = v & !(reg::CTRL_RESET | reg::CTRL_RESTART);

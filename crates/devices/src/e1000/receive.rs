@@ -16,8 +16,9 @@ use super::ring::{Desc, Ring};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{DropReason, Iova, Port, RxVerdict, Time};
 use doorbell_layout::e1000::{
-    CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX,
-    RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx, reg::stat,
+    CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXQ0, INT_RXT0, INT_SRPD,
+    RCTL_BSEX, RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT,
+    RXCSUM_PCSD, Rx, RxExtended, reg::stat,
 };
 use doorbell_packet::ethernet::{self, Cast, FCS, HEADER, MIN_FRAME};
 use doorbell_packet::vlan::TAG;
@@ -25,8 +26,12 @@ use doorbell_packet::vlan::TAG;
 /// Longest frame with tag and FCS, unless RCTL.LPE; and with it.
 const MAX_FRAME: usize = ethernet::MAX_FRAME + TAG + FCS;
 const MAX_LONG: usize = 16384;
-/// Errors of a frame with a wrong FCS, in a descriptor's upper half.
-const ERROR_BITS: u64 = (Rx::CE as u64) << 40;
+/// Bits of status and errors in a descriptor's upper half begin here: in the legacy form, and in
+/// the extended one, which has the length behind them (82574 7.1.5.2).
+const LEGACY: [u32; 3] = [32, 40, 0];
+const EXTENDED: [u32; 3] = [0, RxExtended::ERRORS_SHIFT, 32];
+/// Causes of an interrupt for frames.
+const CAUSES: u32 = INT_RXT0 | INT_RXQ0;
 /// Writes of data under way at the most.
 const IN_FLIGHT: usize = 2;
 
@@ -41,6 +46,8 @@ struct RxFrame {
     errors: u8,
     checksum: u16,
     special: u16,
+    /// IP identification, for the extended form.
+    identification: Option<u16>,
 }
 
 /// A buffer that is being written.
@@ -81,9 +88,10 @@ impl Receiver {
     }
 
     /// Frames that are not in memory, and those that are and are not reported.
-    pub(super) fn unfinished(&self) -> (u64, u64) {
+    pub(super) fn unfinished(&self, extended: bool) -> (u64, u64) {
+        let eop = u64::from(Rx::EOP) << form(extended)[0];
         let pending = self.pending.iter().filter(|l| l.frame.is_some()).count();
-        (self.fifo.len() as u64 + pending as u64, self.ring.unreported(u64::from(Rx::EOP) << 32))
+        (self.fifo.len() as u64 + pending as u64, self.ring.unreported(eop))
     }
 
     /// Bytes in the FIFO.
@@ -96,6 +104,11 @@ impl Receiver {
         self.ring.restart();
         self.pending.iter_mut().for_each(|l| l.place = None);
     }
+}
+
+/// Returns where a written descriptor has status, errors and length.
+const fn form(extended: bool) -> [u32; 3] {
+    if extended { EXTENDED } else { LEGACY }
 }
 
 /// Bytes of a buffer.
@@ -192,7 +205,18 @@ impl E1000 {
             bytes.extend_from_slice(&fcs);
         }
         self.rx.used += bytes.len();
-        let frame = RxFrame { ready: at, bytes, done: 0, status, errors, checksum, special };
+        let v4 = self.regs.is_extended() && bytes[12..14] == [8, 0] && bytes[14] >> 4 == 4;
+        let identification = v4.then(|| u16::from_be_bytes([bytes[18], bytes[19]]));
+        let frame = RxFrame {
+            ready: at,
+            bytes,
+            done: 0,
+            status,
+            errors,
+            checksum,
+            special,
+            identification,
+        };
         self.rx.fifo.push_back(frame);
     }
 
@@ -237,13 +261,14 @@ impl E1000 {
 
     /// The next buffer of the frame in front.
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
-        let size = buffer_size(self.regs.rctl);
+        let (size, extended) = (buffer_size(self.regs.rctl), self.regs.is_extended());
+        let [status, errors, length] = form(extended);
         let Some(f) = self.rx.fifo.front_mut() else { return };
         let Some((place, mut d)) = self.rx.ring.take() else { return };
         self.counters.rx_descriptors += 1;
         let mut pending = PendingWrite { at: t, place: Some(place), d, bytes: 0, frame: None };
         if d.low == 0 {
-            d.high = u64::from(Rx::DD) << 32;
+            d.high = u64::from(Rx::DD) << status;
         } else {
             let n = size.min(f.bytes.len() - f.done);
             let Ok(landed) = p.write(t, Iova(d.low), &f.bytes[f.done..f.done + n]) else {
@@ -255,13 +280,20 @@ impl E1000 {
                 u64::from(crosses && self.cfg.variant == Variant::I82545Em);
             self.counters.data_write_bytes += n as u64;
             f.done += n;
-            d.high = n as u64 | u64::from(Rx::DD) << 32;
+            d.high = (n as u64) << length | u64::from(Rx::DD) << status;
             if f.done == f.bytes.len() {
-                d.high |= u64::from(f.checksum) << 16
-                    | u64::from(f.status | Rx::EOP) << 32
-                    | u64::from(f.errors) << 40
+                d.high |= u64::from(f.status | Rx::EOP) << status
+                    | u64::from(f.errors) << errors
                     | u64::from(f.special) << 48;
+                if extended {
+                    let (low, status) = f.extended(self.regs.rxcsum);
+                    (d.low, d.high) = (low, d.high | status);
+                } else {
+                    d.high |= u64::from(f.checksum) << 16;
+                }
                 pending.frame = Some(f.done);
+            } else if extended {
+                d.low = 0;
             }
             (pending.at, pending.bytes) = (landed.max(t), n);
         }
@@ -308,7 +340,7 @@ impl E1000 {
             if rdtr == 0 {
                 flush = true;
                 self.rx.delay.stop();
-                self.irq.raise(t, INT_RXT0);
+                self.irq.raise(t, CAUSES);
             } else {
                 self.rx.delay.start(t, rdtr, if moderates { self.regs.radv & TIMER } else { 0 });
             }
@@ -319,7 +351,9 @@ impl E1000 {
     }
 
     fn rx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        let written = self.rx.ring.flush(p, t, ERROR_BITS);
+        let extended = self.regs.is_extended();
+        let poisoned = u64::from(Rx::CE) << form(extended)[1];
+        let written = self.rx.ring.flush(p, t, poisoned, extended);
         self.flushed(written);
     }
 
@@ -329,7 +363,20 @@ impl E1000 {
         if !self.halted {
             self.rx_flush(p, t);
         }
-        self.irq.raise(t, INT_RXT0);
+        self.irq.raise(t, CAUSES);
+    }
+}
+
+impl RxFrame {
+    /// Returns the lower half of an extended descriptor, and status for the upper: IP
+    /// identification and packet checksum, unless those are off (82574 7.1.5.2).
+    fn extended(&self, rxcsum: u32) -> (u64, u64) {
+        if rxcsum & RXCSUM_PCSD != 0 {
+            return (0, 0);
+        }
+        let checksum = u64::from(self.checksum) << 48;
+        let identified = |n| (u64::from(n) << 32 | checksum, u64::from(RxExtended::IPIDV));
+        self.identification.map_or((checksum, 0), identified)
     }
 }
 

@@ -6,16 +6,21 @@
 //!
 //! Source: SDM chapter 13; 13.2 for narrow accesses.
 
+use super::config::{Slot, Variant};
 use super::device::{E1000, Forbidden};
 use super::ring::{LEN_MASK, Ring};
-use super::{config::Slot, filter::RAH_MASK, interrupt::TIMER};
+use super::{filter::RAH_MASK, interrupt::TIMER};
+use alloc::boxed::Box;
 use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{
-    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SLU, CTRL_SPD_1000, CTRL_TFCE, EECD_DO,
-    EECD_GNT, EECD_PRES, EECD_REQ, EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START,
-    INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR, MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE,
-    MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_EN, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD,
-    STATUS_LU, STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, TCTL_EN, TIMER_FPD, io, phy, reg,
+    CTRL_EXT_EE_RST, CTRL_EXT_EIAME, CTRL_EXT_IAME, CTRL_FD, CTRL_GIO_DISABLE, CTRL_PHY_RST,
+    CTRL_RST, CTRL_SLU, CTRL_SPD_1000, CTRL_TFCE, EECD_AUTO_RD, EECD_DO, EECD_GNT, EECD_PRES,
+    EECD_REQ, EEMNGCTL_CFG_DONE, EERD_ADDR_SHIFT, EERD_ADDR_SHIFT_82574, EERD_DATA_SHIFT,
+    EERD_DONE, EERD_DONE_82574, EERD_START, INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR,
+    MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_EN,
+    RCTL_LBM_MAC, RFCTL_EXTEN, STATUS_BUS64, STATUS_FD, STATUS_GIO_ENABLED, STATUS_LU,
+    STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, SWSM_SMBI, SWSM_SWESMBI, TCTL_EN, TIMER_FPD, io,
+    phy, reg, reg::stat,
 };
 use doorbell_packet::vlan;
 
@@ -51,32 +56,58 @@ pub(super) struct Registers {
     wuc: u32,
     manc: u32,
     ioaddr: u32,
+    /// KiB of packet memory.
+    memory: u32,
+    /// Registers that only the 82574 has.
+    newest: Option<Box<Newest>>,
 }
 
-/// KiB of packet memory.
-const MEMORY: u32 = 64;
-/// Bits of ICR that exist.
-const CAUSES: u32 = 0x0001_ffff;
+/// Registers of the 82574 that only hold what was written to them, and those that steer.
+#[derive(Clone, Debug, Default)]
+struct Newest {
+    extcnf: u32,
+    phy_ctrl: u32,
+    tarc: u32,
+    rfctl: u32,
+    gcr: u32,
+    gcr2: u32,
+    swsm: u32,
+    eewr: u32,
+}
 
 impl Registers {
-    pub(super) fn new() -> Registers {
+    pub(super) fn new(variant: Variant) -> Registers {
+        let (memory, pba) = variant.packet_memory();
         Registers {
             ctrl: CTRL_FD | CTRL_SPD_1000,
             mdic: MDIC_READY,
             vet: vlan::TPID.into(),
-            pba: 48,
+            pba,
+            memory,
+            newest: variant.is_82574().then(Box::default),
             ..Registers::default()
         }
     }
 
     /// Bytes of receive FIFO.
     pub(super) fn rx_fifo(&self) -> usize {
-        self.pba.min(MEMORY) as usize * 1024
+        self.pba.min(self.memory) as usize * 1024
     }
 
     /// Bytes of transmit FIFO.
     pub(super) fn tx_fifo(&self) -> usize {
-        (MEMORY - self.pba.min(MEMORY)) as usize * 1024
+        (self.memory - self.pba.min(self.memory)) as usize * 1024
+    }
+
+    /// Returns true if receive descriptors are extended (82574 7.1.5).
+    #[inline]
+    pub(super) fn is_extended(&self) -> bool {
+        self.newest.as_ref().is_some_and(|n| n.rfctl & RFCTL_EXTEN != 0)
+    }
+
+    /// CTRL_EXT says that a message disables its causes by IAM.
+    pub(super) fn auto_masks_messages(&self) -> bool {
+        self.ctrl_ext & CTRL_EXT_EIAME != 0
     }
 
     /// RCTL says loopback.
@@ -134,6 +165,20 @@ impl Registers {
             reg::RXCSUM => (&mut self.rxcsum, 0x3fff),
             reg::WUC => (&mut self.wuc, !0),
             reg::MANC => (&mut self.manc, !0),
+            _ => return None,
+        })
+    }
+
+    /// The same, of those that the 82574 alone has.
+    fn newest(&mut self, offset: u32) -> Option<(&mut u32, u32)> {
+        let n = self.newest.as_mut()?;
+        Some(match offset {
+            reg::EXTCNF_CTRL => (&mut n.extcnf, 0x0fff_002f),
+            reg::PHY_CTRL => (&mut n.phy_ctrl, 0xffff),
+            reg::TARC0 => (&mut n.tarc, 0x7fff_ffff),
+            reg::RFCTL => (&mut n.rfctl, 0x0003_ffff),
+            reg::GCR => (&mut n.gcr, !0),
+            reg::GCR2 => (&mut n.gcr2, !0),
             _ => return None,
         })
     }
@@ -228,21 +273,25 @@ impl E1000 {
         if let Some(v) = self.regs.newer(offset) {
             return *v;
         }
+        if let Some(v) = self.read_newest(offset) {
+            return v;
+        }
         match offset {
             reg::CTRL | reg::CTRL_DUP => self.regs.ctrl,
             reg::STATUS => self.status(at),
             reg::EECD => {
                 let granted = if self.regs.eecd & EECD_REQ != 0 { EECD_GNT } else { 0 };
                 let out = if self.eeprom.data_out { EECD_DO } else { 0 };
-                self.regs.eecd | granted | out | EECD_PRES
+                let loaded = if self.cfg.variant.is_82574() { EECD_AUTO_RD } else { 0 };
+                self.regs.eecd | granted | out | EECD_PRES | loaded
             }
             reg::EERD => self.regs.eerd,
             reg::CTRL_EXT => self.regs.ctrl_ext,
             reg::MDIC => self.regs.mdic,
             reg::ICR => self.read_causes(p, at),
-            reg::ITR => self.irq.itr,
+            reg::ITR => self.irq.line.itr,
             reg::IMS => self.irq.mask,
-            reg::PBA => self.regs.pba | MEMORY.saturating_sub(self.regs.pba) << 16,
+            reg::PBA => self.regs.pba | self.regs.memory.saturating_sub(self.regs.pba) << 16,
             reg::RDBAL => self.rx.ring.base as u32,
             reg::RDBAH => (self.rx.ring.base >> 32) as u32,
             reg::RDLEN => self.rx.ring.len,
@@ -276,6 +325,8 @@ impl E1000 {
                 (if mhz66 { STATUS_PCI66 } else { 0 }) | if wide { STATUS_BUS64 } else { 0 }
             }
             Slot::PciX { clock } => STATUS_PCIX_MODE | STATUS_BUS64 | (u32::from(clock) & 3) << 14,
+            Slot::Express { .. } if self.regs.ctrl & CTRL_GIO_DISABLE == 0 => STATUS_GIO_ENABLED,
+            Slot::Express { .. } => 0,
         };
         let mode = self.mode();
         let link = if self.link { STATUS_LU | (mode.speed as u32) << 6 } else { 0 };
@@ -284,9 +335,19 @@ impl E1000 {
         duplex | slot | link | paused
     }
 
-    /// ICR: reading clears it, and the line falls.
+    /// ICR: reading clears it, and the line falls. On an 82574 where causes are enabled and none of
+    /// them is set, reading does nothing; where one is set, it disables those of IAM, with
+    /// CTRL_EXT.IAME (82574 10.2.4.1).
     fn read_causes<P: Port>(&mut self, p: &mut P, at: Time) -> u32 {
-        let asserted = if self.cfg.int_asserted && self.irq.high { INT_ASSERTED } else { 0 };
+        let newest = self.cfg.variant.is_82574();
+        let asserts = if newest { self.irq.is_asserted() } else { self.irq.line.high };
+        if newest && !asserts && self.irq.mask != 0 {
+            return self.irq.causes;
+        }
+        if newest && asserts && self.regs.ctrl_ext & CTRL_EXT_IAME != 0 {
+            self.irq.auto_mask();
+        }
+        let asserted = if self.cfg.int_asserted && asserts { INT_ASSERTED } else { 0 };
         let causes = core::mem::take(&mut self.irq.causes);
         self.line_follows(p, at);
         self.update_due();
@@ -296,8 +357,51 @@ impl E1000 {
     /// Causes or mask have changed.
     fn line_follows<P: Port>(&mut self, p: &mut P, at: Time) {
         if self.irq.consider(at) {
-            p.set_irq_line(at, 0, false);
+            self.put_line(p, at, false);
         }
+    }
+
+    /// Reads a register that only the 82574 has.
+    fn read_newest(&mut self, offset: u32) -> Option<u32> {
+        if let Some((v, _)) = self.regs.newest(offset) {
+            return Some(*v);
+        }
+        let n = self.regs.newest.as_mut()?;
+        match offset {
+            // NVM and PHY are ready at once, and there is no firmware.
+            reg::EEMNGCTL => Some(EEMNGCTL_CFG_DONE),
+            reg::FWSM => Some(0),
+            reg::EEWR => Some(n.eewr),
+            // Reading takes the semaphore (82574 4.7).
+            reg::SWSM => {
+                let taken = n.swsm | SWSM_SMBI;
+                Some(core::mem::replace(&mut n.swsm, taken))
+            }
+            stat::IAC..=stat::ICRXOC => Some(self.stats.read(offset)),
+            _ => self.irq.read(offset),
+        }
+    }
+
+    /// Writes a register that only the 82574 has. Returns false if there is none.
+    fn write_newest(&mut self, at: Time, offset: u32, v: u32) -> bool {
+        if let Some((old, bits)) = self.regs.newest(offset) {
+            *old = v & bits;
+            return true;
+        }
+        let Some(n) = &mut self.regs.newest else { return false };
+        match offset {
+            reg::EEWR => {
+                let done = if v & EERD_START != 0 { EERD_DONE_82574 } else { 0 };
+                n.eewr = v & !EERD_START | done;
+                if done != 0 {
+                    self.eeprom.put(v >> EERD_ADDR_SHIFT_82574 & 0x3fff, (v >> 16) as u16);
+                }
+            }
+            reg::SWSM => n.swsm = v & (SWSM_SMBI | SWSM_SWESMBI | 1 << 3),
+            reg::EEMNGCTL | reg::FWSM => {}
+            _ => return self.irq.write(at, offset, v),
+        }
+        true
     }
 
     // ---- writing ----
@@ -321,17 +425,24 @@ impl E1000 {
             *old = if self.cfg.variant.moderates() { v & 0xffff } else { 0 };
             return;
         }
+        if self.write_newest(at, offset, v) {
+            return;
+        }
         match offset {
             reg::CTRL | reg::CTRL_DUP => self.write_control(p, at, v),
             reg::EECD => {
                 self.regs.eecd = v & 0x47;
                 self.eeprom.pins(v);
             }
-            reg::EERD if v & EERD_START != 0 => {
-                let word = u32::from(self.eeprom.word(v >> EERD_ADDR_SHIFT & 0xff));
-                self.regs.eerd = v & 0xff << EERD_ADDR_SHIFT | EERD_DONE | word << EERD_DATA_SHIFT;
+            reg::EERD => {
+                let (shift, most, done) = match self.cfg.variant.is_82574() {
+                    true => (EERD_ADDR_SHIFT_82574, 0x3fff, EERD_DONE_82574),
+                    false => (EERD_ADDR_SHIFT, 0xff, EERD_DONE),
+                };
+                let word = u32::from(self.eeprom.word(v >> shift & most)) << EERD_DATA_SHIFT;
+                let read = if v & EERD_START != 0 { done | word } else { 0 };
+                self.regs.eerd = v & most << shift | read;
             }
-            reg::EERD => self.regs.eerd = v & 0xff << EERD_ADDR_SHIFT,
             reg::CTRL_EXT => {
                 self.regs.ctrl_ext = v & !CTRL_EXT_EE_RST;
                 if v & CTRL_EXT_EE_RST != 0 {
@@ -343,9 +454,9 @@ impl E1000 {
                 self.irq.causes &= !v;
                 self.line_follows(p, at);
             }
-            reg::ICS => self.irq.raise(at, v & CAUSES),
+            reg::ICS => self.irq.raise(at, v),
             reg::IMS => {
-                self.irq.mask |= v & CAUSES;
+                self.irq.enable(v);
                 self.line_follows(p, at);
             }
             reg::IMC => {
@@ -353,8 +464,7 @@ impl E1000 {
                 self.line_follows(p, at);
             }
             reg::ITR => {
-                self.irq.itr = if self.cfg.variant.moderates() { v & 0xffff } else { 0 };
-                self.irq.want(self.irq.wanted);
+                self.irq.set_itr(if self.cfg.variant.moderates() { v & 0xffff } else { 0 });
             }
             reg::PBA => self.regs.pba = v & 0xffff,
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {

@@ -245,14 +245,16 @@ impl Ring {
         !self.waiting.is_empty()
     }
 
-    /// Writes all that wait, neighbours in one piece. A single receive descriptor is
-    /// written without its address. Returns the number of writes, and of descriptors in them. A
-    /// write that is to report a failure has the bits `poisoned` in the upper half of its first.
+    /// Writes all that wait, neighbours in one piece. A single descriptor is written without its
+    /// address, unless it is `extended` and has something in its place. Returns the number of
+    /// writes, and of descriptors in them. A write that is to report a failure has the bits
+    /// `poisoned` in the upper half of its first.
     pub(super) fn flush<P: Port>(
         &mut self,
         p: &mut P,
         at: Time,
         poisoned: u64,
+        extended: bool,
     ) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
         while let Some(&(start, first)) = self.waiting.front() {
@@ -260,7 +262,7 @@ impl Ring {
                 |n: &usize| self.waiting.get(*n).is_some_and(|w| w.0 == start + (n * DESC) as u64);
             let n = (1..ON_CHIP).take_while(follows).count() + 1;
             done = (done.0 + 1, done.1 + n as u64);
-            if n == 1 {
+            if n == 1 && !extended {
                 Ring::write_one(p, at, (start, first), poisoned)?;
             } else {
                 self.write_run(p, at, n, poisoned)?;

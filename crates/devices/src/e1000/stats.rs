@@ -1,4 +1,4 @@
-//! The statistics block, 0x4000 to 0x40FF: reading a register clears it, and it
+//! The statistics block, 0x4000 to 0x40FF (82574: 0x4127): reading a register clears it, and it
 //! stays at all ones rather than wrap. Byte counts are pairs of 64 bits: reading the
 //! high half clears both, so it is read last.
 //!
@@ -13,15 +13,18 @@ const PAIRS: [u32; 4] = [stat::GORCL, stat::GOTCL, stat::TORL, stat::TOTL];
 
 /// The block; registers are named by their offsets.
 #[derive(Clone, Debug)]
-pub(super) struct Stats([u32; 64]);
+pub(super) struct Stats([u32; WORDS]);
+
+/// Registers of the block.
+const WORDS: usize = ((stat::ICRXOC - stat::FIRST) / 4 + 1) as usize;
 
 const fn index(r: u32) -> usize {
-    ((r - stat::FIRST) / 4 % 64) as usize
+    ((r - stat::FIRST) / 4) as usize % WORDS
 }
 
 impl Stats {
     pub(super) const fn new() -> Stats {
-        Stats([0; 64])
+        Stats([0; WORDS])
     }
 
     pub(super) fn count(&mut self, r: u32) {

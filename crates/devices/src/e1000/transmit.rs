@@ -17,8 +17,8 @@ use crate::common::bad;
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::e1000::{
-    CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
-    TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
+    CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQ0, INT_TXQE, LegacyTx, TCTL_EN,
+    TCTL_PSP, TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
 };
 use doorbell_packet::ethernet::{self, ADDRESSES, FCS, MIN_FRAME};
 use doorbell_packet::headers::{Check, Verdict};
@@ -438,7 +438,7 @@ impl E1000 {
     #[inline(always)]
     fn delays(&mut self, t: Time, word: u32) -> bool {
         let tidv = self.regs.tidv & TIMER;
-        let delayed = word & tx_word::IDE != 0 && tidv != 0;
+        let delayed = word & tx_word::IDE != 0 && tidv != 0 && !self.irq.every_write_back();
         if delayed {
             let tadv = if self.cfg.variant.moderates() { self.regs.tadv & TIMER } else { 0 };
             self.tx.delay.start(t, tidv, tadv);
@@ -453,12 +453,12 @@ impl E1000 {
         self.flushed(p.write(t, place + 12, &status.to_le_bytes()).map(|_| (1, 1)));
         if !self.delays(t, d.high as u32) {
             self.tx.delay.stop();
-            self.irq.raise(t, INT_TXDW);
+            self.irq.raise(t, INT_TXDW | INT_TXQ0);
         }
     }
 
     fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        let written = self.tx.ring.flush(p, t, ERROR_BITS);
+        let written = self.tx.ring.flush(p, t, ERROR_BITS, false);
         self.tx_flushed(t, written);
     }
 
@@ -466,7 +466,7 @@ impl E1000 {
         self.flushed(written);
         if core::mem::take(&mut self.tx.immediate) {
             self.tx.delay.stop();
-            self.irq.raise(t, INT_TXDW);
+            self.irq.raise(t, INT_TXDW | INT_TXQ0);
         }
     }
 
@@ -477,6 +477,6 @@ impl E1000 {
             self.tx_flush(p, t);
             self.reads_moved();
         }
-        self.irq.raise(t, INT_TXDW);
+        self.irq.raise(t, INT_TXDW | INT_TXQ0);
     }
 }

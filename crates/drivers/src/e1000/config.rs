@@ -104,6 +104,22 @@ impl Config {
     /// Linux's defaults.
     pub const fn new(part: Part, bus: Bus) -> Config {
         let write_back = if part.is_82540_or_later() { 1 } else { 0 };
+        let plain = Config::of_8254x(part, bus, write_back);
+        if !part.is_82574() {
+            return plain;
+        }
+        // FLAG2_DMA_BURST: descriptors in bursts, and the timers that end the wait for one.
+        Config {
+            eeprom: Eeprom::Eerd,
+            rx_delay: 32,
+            rx_absolute: 32,
+            tx_thresholds: Thresholds { prefetch: 31, host: 1, write_back },
+            rx_thresholds: Some(Thresholds { prefetch: 32, host: 4, write_back: 4 }),
+            ..plain
+        }
+    }
+
+    const fn of_8254x(part: Part, bus: Bus, write_back: u8) -> Config {
         Config {
             part,
             bus,
@@ -145,6 +161,10 @@ impl Config {
         check(ring(self.tx_ring), "tx_ring: a multiple of 8 from 48 to 4096")?;
         check(ring(self.rx_ring), "rx_ring: a multiple of 8 from 48 to 4096")?;
         check(matches!(self.rx_align, 0 | 2), "rx_align: 0 or 2")?;
+        let own_bus = self.part.is_82574() == matches!(self.bus, Bus::Express);
+        check(own_bus, "bus: PCI Express of an 82574, and of no other")?;
+        let microwire = self.eeprom == Eeprom::Microwire;
+        check(!(microwire && self.part.is_82574()), "eeprom: of an 82574 through EERD")?;
         let size = self.rx_buffer.is_power_of_two() && (256..=16384).contains(&self.rx_buffer);
         check(size, "rx_buffer: a power of two from 256 to 16384")?;
         check(self.copybreak <= 256, "copybreak: at most 256")?;

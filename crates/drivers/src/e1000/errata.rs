@@ -40,6 +40,9 @@ impl Errata {
     pub const fn of(part: Part, bus: Bus) -> Errata {
         let pcix = matches!(bus, Bus::PciX);
         let is_82544 = matches!(part, Part::I82544);
+        if part.is_82574() {
+            return Errata::NONE;
+        }
         Errata {
             even_dword: is_82544 && pcix,
             short_first: pcix,

@@ -31,13 +31,45 @@ fn wait<H: Host>(
     if common::wait(h, limit, H::relax, done) { Ok(()) } else { Err(OpenError::Timeout(step)) }
 }
 
+/// Takes the PHY and the NVM from the firmware (e1000_82571 `e1000_get_hw_semaphore_82574`).
+fn own<H: Host>(h: &mut H, c: &Config) -> Opened {
+    if !c.part.is_82574() {
+        return Ok(());
+    }
+    wait(h, "EXTCNF_CTRL", Span::from_ms(40), |h| {
+        let v = get(h, reg::EXTCNF_CTRL);
+        put(h, reg::EXTCNF_CTRL, v | l::EXTCNF_SW_OWNER);
+        get(h, reg::EXTCNF_CTRL) & l::EXTCNF_SW_OWNER != 0
+    })
+}
+
+/// Gives them back.
+fn disown<H: Host>(h: &mut H, c: &Config) {
+    if c.part.is_82574() {
+        let v = get(h, reg::EXTCNF_CTRL);
+        put(h, reg::EXTCNF_CTRL, v & !l::EXTCNF_SW_OWNER);
+    }
+}
+
+/// Has the chip end its requests on PCI Express. A chip that does not is reset all the same.
+fn end_requests<H: Host>(h: &mut H) {
+    let ctrl = get(h, reg::CTRL);
+    put(h, reg::CTRL, ctrl | l::CTRL_GIO_DISABLE);
+    let ended = |h: &mut H| get(h, reg::STATUS) & l::STATUS_GIO_ENABLED == 0;
+    common::wait(h, Span::from_ms(80), H::relax, ended);
+}
+
 /// Resets the controller, all interrupts masked.
 pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Opened {
+    if c.part.is_82574() {
+        end_requests(h);
+    }
     put(h, reg::IMC, !0);
     put(h, reg::RCTL, 0);
     put(h, reg::TCTL, l::TCTL_PSP);
     flush(h);
     h.delay(Span::from_ms(10));
+    own(h, c)?;
     let ctrl = get(h, reg::CTRL) | l::CTRL_RST;
     match c.io {
         // These parts cannot acknowledge the 64-bit write that resets them.
@@ -47,7 +79,11 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Opened {
         }
         None => put(h, reg::CTRL, ctrl),
     }
-    if c.part == Part::I82544 {
+    disown(h, c);
+    if c.part.is_82574() {
+        wait(h, "EEPROM", Span::from_ms(10), |h| get(h, reg::EECD) & l::EECD_AUTO_RD != 0)?;
+        h.delay(Span::from_ms(25));
+    } else if c.part == Part::I82544 {
         h.delay(Span::from_us(10));
         let ext = get(h, reg::CTRL_EXT);
         put(h, reg::CTRL_EXT, ext | l::CTRL_EXT_EE_RST);
@@ -58,7 +94,7 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Opened {
         h.delay(Span::from_ms(5));
     }
     wait(h, "reset", Span::from_ms(10), |h| get(h, reg::CTRL) & l::CTRL_RST == 0)?;
-    if c.part.is_82540_or_later() {
+    if c.part.is_82540_or_later() && !c.part.is_82574() {
         let manc = get(h, reg::MANC);
         put(h, reg::MANC, manc & !l::MANC_ARP_EN);
     }
@@ -75,6 +111,9 @@ pub(super) fn init<H: Host>(
     groups: &[[u8; 6]],
     vlans: &[u16],
 ) -> Opened {
+    if c.part.is_82574() {
+        set_bits(h);
+    }
     put(h, reg::VET, 0);
     set_vlan_table(h, vlans);
     set_address(h, 0, Some(mac));
@@ -86,6 +125,20 @@ pub(super) fn init<H: Host>(
     let clear = l::CTRL_VME | l::CTRL_RFCE | l::CTRL_TFCE;
     put(h, reg::CTRL, (ctrl & !clear) | l::CTRL_SLU | l::CTRL_ASDE | vlan | pause);
     negotiate(h, c)
+}
+
+/// Sets bits that the 82574 needs (`e1000_initialize_hw_bits_82571`), and has reading ICR disable
+/// all causes.
+fn set_bits<H: Host>(h: &mut H) {
+    let mut set = |r, clear: u32, bits: u32| {
+        let v = get(h, r);
+        put(h, r, v & !clear | bits);
+    };
+    set(reg::TARC0, 15 << 27, 1 << 26);
+    set(reg::CTRL_EXT, 1 << 23, 1 << 22 | l::CTRL_EXT_IAME);
+    set(reg::GCR, 0, 1 << 22);
+    set(reg::GCR2, 0, 1);
+    put(h, reg::IAM, !0);
 }
 
 /// Sets receive address `i`, or clears it.
@@ -102,9 +155,10 @@ pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
     flush(h);
 }
 
-/// Returns the KiB of packet memory for receive, of 64 (e1000_main.c `e1000_reset`).
+/// Returns the KiB of packet memory for receive, of 64 or of the 82574's 40 (e1000_main.c
+/// `e1000_reset`, netdev.c `e1000e_reset`).
 pub(super) const fn packet_memory(c: &Config) -> u32 {
-    let rx = 48;
+    let (rx, all) = if c.part.is_82574() { (32, 40) } else { (48, 64) };
     let longest = c.max_frame + FCS as u32;
     if c.max_frame <= MAX_FRAME as u32 {
         return rx;
@@ -112,7 +166,7 @@ pub(super) const fn packet_memory(c: &Config) -> u32 {
     // Two frames with a descriptor each must fit on the transmit side.
     let tx_least = ((c.max_frame + 16) * 2).next_multiple_of(1024) >> 10;
     let rx_least = longest.next_multiple_of(1024) >> 10;
-    let tx = 64 - rx;
+    let tx = all - rx;
     let mut left = if tx < tx_least { rx - (tx_least - tx) } else { rx };
     if matches!(c.part, Part::I82545) {
         left &= !7;
@@ -147,19 +201,36 @@ fn mdi<H: Host>(h: &mut H, word: u32) -> Opened<u16> {
     fail_if(read & l::MDIC_ERROR != 0, OpenError::Timeout("PHY: no answer"))?;
     Ok(read as u16)
 }
-pub(super) fn phy_read<H: Host>(h: &mut H, r: u8) -> Opened<u16> {
+/// Reads a register of the PHY, which it takes for that.
+pub(super) fn own_phy_read<H: Host>(h: &mut H, c: &Config, r: u8) -> Opened<u16> {
+    own(h, c)?;
+    let read = phy_read(h, r);
+    disown(h, c);
+    read
+}
+fn phy_read<H: Host>(h: &mut H, r: u8) -> Opened<u16> {
     mdi(h, u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT | l::MDIC_OP_READ)
 }
-pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Opened {
+fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Opened {
     let to = u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT;
     mdi(h, u32::from(v) | to | l::MDIC_OP_WRITE).map(drop)
 }
 
 fn negotiate<H: Host>(h: &mut H, c: &Config) -> Opened {
+    own(h, c)?;
+    let begun = begin_negotiation(h, c);
+    disown(h, c);
+    begun
+}
+
+fn begin_negotiation<H: Host>(h: &mut H, c: &Config) -> Opened {
     let id = u32::from(phy_read(h, phy::ID1)?) << 16 | u32::from(phy_read(h, phy::ID2)?);
-    if !matches!(id & phy::ID_MASK, phy::ID_M88E1000 | phy::ID_M88E1000_INSIDE | phy::ID_M88E1011) {
-        return Err(OpenError::Phy(id));
-    }
+    let known = match id & phy::ID_MASK {
+        phy::ID_M88E1000 | phy::ID_M88E1000_INSIDE | phy::ID_M88E1011 => !c.part.is_82574(),
+        phy::ID_BM => c.part.is_82574(),
+        _ => false,
+    };
+    fail_if(!known, OpenError::Phy(id))?;
     let pause = if c.flow_control { phy::ADV_PAUSE } else { 0 };
     phy_write(h, phy::AUTONEG_ADV, phy::ADV_ALL | pause)?;
     phy_write(h, phy::CTRL_1000T, phy::ADV_1000_FD)?;
@@ -173,7 +244,7 @@ fn negotiate<H: Host>(h: &mut H, c: &Config) -> Opened {
 pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Opened<[u8; 6]> {
     let (mut sum, mut mac) = (0u16, [0; 6]);
     for i in 0..eeprom::WORDS {
-        let word = eeprom_word(h, c.eeprom, i)?;
+        let word = eeprom_word(h, c, c.eeprom, i)?;
         sum = sum.wrapping_add(word);
         if i < 3 {
             let at = usize::from(i) * 2;
@@ -182,14 +253,18 @@ pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Opened<[u8; 6]> {
     }
     if sum == eeprom::SUM { Ok(mac) } else { Err(OpenError::Checksum(sum)) }
 }
-pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Opened<u16> {
+pub(super) fn eeprom_word<H: Host>(h: &mut H, c: &Config, how: Eeprom, word: u8) -> Opened<u16> {
     match how {
         Eeprom::Eerd => {
-            put(h, reg::EERD, u32::from(word) << l::EERD_ADDR_SHIFT | l::EERD_START);
+            let (shift, done) = match c.part.is_82574() {
+                true => (l::EERD_ADDR_SHIFT_82574, l::EERD_DONE_82574),
+                false => (l::EERD_ADDR_SHIFT, l::EERD_DONE),
+            };
+            put(h, reg::EERD, u32::from(word) << shift | l::EERD_START);
             let mut read = 0;
             wait(h, "EERD", Span::from_ms(5), |h| {
                 read = get(h, reg::EERD);
-                read & l::EERD_DONE != 0
+                read & done != 0
             })?;
             Ok((read >> l::EERD_DATA_SHIFT) as u16)
         }
@@ -297,7 +372,7 @@ pub(super) fn set_vlan_table<H: Host>(h: &mut H, vlans: &[u16]) {
 /// dual address cycles.
 #[inline(always)]
 pub(super) const fn on_bus(c: &Config, address: u64, len: u32) -> bool {
-    matches!(c.bus, Bus::PciX) || common::within(32, address, len)
+    !matches!(c.bus, Bus::Pci) || common::within(32, address, len)
 }
 
 /// Returns whether a ring or receive buffer may be at this address.

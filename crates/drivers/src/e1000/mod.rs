@@ -1,7 +1,8 @@
-//! Intel 8254x gigabit controllers: 82540EM, 82544GC, 82545EM.
+//! Intel 8254x gigabit controllers: 82540EM, 82544GC, 82545EM; and the 82574L.
 //!
-//! Sources: linux drivers/net/ethernet/intel/e1000 (behaviour, 4.4); Intel's developer's manual
-//! 317453; the errata of the specification updates.
+//! Sources: linux drivers/net/ethernet/intel/e1000 (behaviour, 4.4), and e1000e for the 82574;
+//! Intel's developer's manual 317453; the 82574's datasheet; the errata of the specification
+//! updates.
 //!
 //! States: up -> (queue full) stopped -> (poll) up; up -> (no DD in time) hanging ->
 //! [`Driver::work`](crate::Driver::work) resets the controller and drops what was queued.

@@ -150,7 +150,9 @@ impl E1000 {
         if c.part.is_82540_or_later() {
             put(h, reg::TADV, c.tx_absolute.into());
         }
-        put(h, reg::TXDCTL, dctl(c.tx_thresholds));
+        // Bit 22 of an 82574 counts descriptors, and is to be set.
+        let more = if c.part.is_82574() { 1 << 22 } else { 0 };
+        put(h, reg::TXDCTL, dctl(c.tx_thresholds) | more);
         let collisions = 15 << l::TCTL_CT_SHIFT | 63 << l::TCTL_COLD_SHIFT;
         put(h, reg::TCTL, l::TCTL_EN | l::TCTL_PSP | l::TCTL_RTLC | collisions);
     }
@@ -172,6 +174,9 @@ impl E1000 {
             put(h, reg::RXDCTL, dctl(t));
         }
         self.rx.start(h);
+        if c.part.is_82574() {
+            put(h, reg::RFCTL, l::RFCTL_EXTEN | l::RFCTL_ACK_DIS);
+        }
         put(h, reg::RXCSUM, if c.rx_checksum { l::RXCSUM_TUOFL } else { 0 });
         // Sizes count down from 2048 without BSEX, from 16384 with it.
         let size = match c.rx_buffer {
@@ -181,7 +186,8 @@ impl E1000 {
         let long = if c.max_frame > MAX_FRAME as u32 { l::RCTL_LPE } else { 0 };
         let low = u32::from(c.rx_low) << l::RCTL_RDMTS_SHIFT;
         let filter = hw::filter_bits(&self.filter, self.vlans.is_some());
-        put(h, reg::RCTL, l::RCTL_EN | l::RCTL_BAM | long | size | low | filter);
+        let strip = if c.part.is_82574() { l::RCTL_SECRC } else { 0 };
+        put(h, reg::RCTL, l::RCTL_EN | l::RCTL_BAM | long | size | low | filter | strip);
     }
 
     /// Resets the controller after a hang, drops everything queued, and starts again with the same
@@ -247,14 +253,14 @@ impl E1000 {
     /// # Errors
     /// Fails when the PHY does not answer.
     pub fn phy<H: Host>(&mut self, h: &mut H, r: u8) -> Opened<u16> {
-        hw::phy_read(h, r)
+        hw::own_phy_read(h, &self.config, r)
     }
     /// Reads an EEPROM word.
     ///
     /// # Errors
     /// Fails when the device does not answer.
     pub fn eeprom<H: Host>(&mut self, h: &mut H, how: Eeprom, word: u8) -> Opened<u16> {
-        hw::eeprom_word(h, how, word)
+        hw::eeprom_word(h, &self.config, how, word)
     }
 
     fn sample(&self) -> Sample {
@@ -315,7 +321,7 @@ impl<H: Host> Driver<H> for E1000 {
     }
 
     /// Reads ICR, which clears the causes and lowers the line, and masks all causes until the poll
-    /// has emptied the rings.
+    /// has emptied the rings. Of an 82574 reading ICR masks them (IAM).
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
         let cause = get(h, reg::ICR);
@@ -328,8 +334,10 @@ impl<H: Host> Driver<H> for E1000 {
         if cause & (l::INT_LSC | l::INT_RXSEQ) != 0 {
             self.check_link = true;
         }
-        put(h, reg::IMC, !0);
-        flush(h);
+        if !self.config.part.is_82574() {
+            put(h, reg::IMC, !0);
+            flush(h);
+        }
         Irq::Poll
     }
 

@@ -9,12 +9,20 @@ pub enum Part {
     I82540,
     /// 82545EM (revision 0).
     I82545,
+    /// 82574L.
+    I82574,
 }
 
 impl Part {
     /// Returns whether it has ITR, RADV, TADV, MANC and write-back thresholds: 82540 and later.
     pub const fn is_82540_or_later(self) -> bool {
         !matches!(self, Part::I82544)
+    }
+
+    /// Returns whether it has the registers, the interrupts and the receive descriptors of the
+    /// 82574, for which Linux has a driver of its own (e1000e).
+    pub const fn is_82574(self) -> bool {
+        matches!(self, Part::I82574)
     }
 }
 
@@ -25,4 +33,6 @@ pub enum Bus {
     Pci,
     /// PCI-X.
     PciX,
+    /// PCI Express, of the 82574 alone. The others are behind a bridge there, on [`Bus::Pci`].
+    Express,
 }

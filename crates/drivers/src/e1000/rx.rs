@@ -6,7 +6,7 @@
 //! before RDT, so the last is held back, and RDH == RDT is an empty ring. A frame longer than a
 //! buffer takes several, the last with EOP. Its length includes the FCS, which may begin in the
 //! buffer before the last. A frame of one buffer is passed up without an allocation; a longer one
-//! needs a list of fragments.
+//! needs a list of fragments. The descriptors of an 82574 are extended, and it strips the FCS.
 
 use super::hw::{put, reachable};
 use super::{config::Config, stats::Stats};
@@ -14,12 +14,11 @@ use crate::common::{coherent, discard, map_rx, next, previous, unused};
 use crate::{Opened, Sink};
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped};
-use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
+use doorbell_layout::e1000::{DESCRIPTOR, Rx, RxExtended, reg};
 use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet, ethernet};
 
 /// Buffers posted at a time (`E1000_RX_BUFFER_WRITE`).
 const BATCH: u32 = 16;
-const FCS: u32 = ethernet::FCS as u32;
 
 #[derive(Debug)]
 pub(super) struct RxRing {
@@ -28,6 +27,8 @@ pub(super) struct RxRing {
     ring: Coherent,
     buffers: Box<[Option<Mapped>]>,
     count: u32,
+    /// Bytes of the FCS in memory.
+    fcs: u32,
     /// Next descriptor to give a buffer.
     next: u32,
     /// Next descriptor to poll.
@@ -49,6 +50,7 @@ impl RxRing {
             ring,
             buffers: (0..c.rx_ring).map(|_| None).collect(),
             count: c.rx_ring,
+            fcs: if c.part.is_82574() { 0 } else { ethernet::FCS as u32 },
             next: 0,
             clean: 0,
             head: None,
@@ -125,7 +127,7 @@ impl RxRing {
                 break;
             }
             h.fence(Fence::DmaRead);
-            let d: Rx = h.load(&self.ring, i * DESCRIPTOR);
+            let d = self.done(h, i);
             h.charge(CpuWork::Completion);
             self.clean = next(i, self.count);
             cleaned += 1;
@@ -142,7 +144,17 @@ impl RxRing {
     }
 
     fn status<H: Host>(&self, h: &mut H, i: u32) -> u8 {
-        h.load(&self.ring, i * DESCRIPTOR + Rx::STATUS)
+        let extended = self.config.part.is_82574();
+        let at = if extended { RxExtended::STATUS } else { Rx::STATUS };
+        h.load(&self.ring, i * DESCRIPTOR + at)
+    }
+
+    /// Returns descriptor `i`, which is done.
+    fn done<H: Host>(&self, h: &mut H, i: u32) -> Rx {
+        if self.config.part.is_82574() {
+            return h.load::<RxExtended>(&self.ring, i * DESCRIPTOR).legacy();
+        }
+        h.load(&self.ring, i * DESCRIPTOR)
     }
 
     /// Takes descriptor `i`, which is done, and passes up the frame that it completes. Returns
@@ -165,12 +177,12 @@ impl RxRing {
         }
         let start = mapped.range().start;
         if end && self.head.is_none() {
-            if len <= FCS {
+            if len <= self.fcs {
                 self.stats.rx_malformed += 1;
                 self.buffers[i as usize] = Some(mapped);
                 return true;
             }
-            let len = len - FCS;
+            let len = len - self.fcs;
             let head = if len < self.config.copybreak {
                 let copy = self.copy_out(h, &mapped, len);
                 self.buffers[i as usize] = Some(mapped);
@@ -200,7 +212,7 @@ impl RxRing {
         let Some(mut head) = self.head.take() else { return };
         let mut frags = core::mem::take(&mut self.frags);
         // The FCS is the last four bytes, which may span buffers.
-        let mut trim = FCS;
+        let mut trim = self.fcs;
         while let Some(last) = frags.pop_if(|f| f.len <= trim) {
             trim -= last.len;
             h.release(last.buf);

@@ -11,7 +11,7 @@
 
 use super::config::{COPY_MAX, Config};
 use super::errata::{Errata, MAX_LENGTH, Split};
-use super::hw::{on_bus, put, reachable};
+use super::hw::{on_bus, packet_memory, put, reachable};
 use super::stats::Stats;
 use crate::common::{
     self, DoneList, Plan, Room, Segment, SegmentQueue, SendSegments, both, coherent,
@@ -174,6 +174,15 @@ impl TxRing {
         self.queue(h, p, more, true)
     }
 
+    /// Returns the most bytes of one descriptor: of an 82574 its transmit FIFO, less what a header
+    /// takes (netdev.c `tx_fifo_limit`).
+    fn longest_piece(&self, p: &Packet) -> u32 {
+        if self.config.part.is_82574() {
+            return (((40 - packet_memory(&self.config)) << 10) - 96).min(24 << 10);
+        }
+        p.todo.gso.map_or(MAX_LENGTH, |g| MAX_LENGTH.min(u32::from(g.size) << 2))
+    }
+
     const fn caps(&self) -> Caps {
         Caps { vlan: self.config.vlan }
     }
@@ -181,7 +190,7 @@ impl TxRing {
     /// Returns whether the chip takes a large send as it is, in descriptors that a ring can have.
     fn takes_large<H: Host>(&self, h: &mut H, p: &mut Packet) -> bool {
         let caps = self.caps();
-        let max = longest_piece(p).max(1);
+        let max = self.longest_piece(p).max(1);
         let need: u32 = p.pieces().map(|f| self.config.errata.most(f.len.max(1), max)).sum();
         let header = p.todo.gso.map_or(0, |g| u32::from(g.header));
         let fits = need + 3 < self.count && header <= p.head.len && header < p.len();
@@ -205,7 +214,7 @@ impl TxRing {
     fn queue<H: Host>(&mut self, h: &mut H, mut p: Packet, more: bool, ends: bool) -> Tx {
         let errata = self.config.errata;
         let mut len = p.len();
-        let max = longest_piece(&p);
+        let max = self.longest_piece(&p);
         if !is_acceptable(&p, len, &self.config) {
             return self.drop_packet(h, p, more);
         }
@@ -606,14 +615,6 @@ fn piece(p: &mut Packet, i: usize) -> &mut Fragment {
     match &mut p.more {
         Some(m) if i > 0 => &mut m.frags[i - 1],
         _ => &mut p.head,
-    }
-}
-
-/// Returns the most bytes of one descriptor.
-fn longest_piece(p: &Packet) -> u32 {
-    match p.todo.gso {
-        Some(g) => MAX_LENGTH.min(u32::from(g.size) << 2),
-        None => MAX_LENGTH,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The e1000 driver on a card that lies: all three parts, with and without copies, short buffers.
+//! The e1000 driver on a card that lies: all four parts, with and without copies, short buffers.
 
 use super::{Seen, Subject};
 use crate::fuzz::Seed;
@@ -10,7 +10,8 @@ use doorbell_testkit::Hostile;
 
 fn config(shape: u8) -> Config {
     let (_, c) = model::numbered(shape.into(), shape & 8 != 0, MEMORY);
-    let eeprom = if shape & 0x10 == 0 { Eeprom::Eerd } else { Eeprom::Microwire };
+    let microwire = shape & 0x10 != 0 && !c.part.is_82574();
+    let eeprom = if microwire { Eeprom::Microwire } else { Eeprom::Eerd };
     let throttle = if shape & 0x20 == 0 { Throttle::Off } else { Throttle::Dynamic };
     let (rx_buffer, max_frame) = if shape & 0x40 == 0 { (2048, 1514) } else { (256, 9014) };
     Config { tx_ring: 48, rx_ring: 48, eeprom, throttle, rx_buffer, max_frame, ..c }

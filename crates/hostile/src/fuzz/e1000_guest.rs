@@ -32,7 +32,7 @@ pub(crate) trait Machine {
 }
 
 /// Registers by index: those that do something, and the first of each table.
-const KNOWN: [u32; 44] = [
+const KNOWN: [u32; 53] = [
     reg::CTRL,
     reg::STATUS,
     reg::EECD,
@@ -77,6 +77,16 @@ const KNOWN: [u32; 44] = [
     reg::MTA,
     reg::VFTA,
     reg::stat::GORCH,
+    // Of the 82574 alone.
+    reg::EIAC,
+    reg::IAM,
+    reg::IVAR,
+    reg::EITR,
+    reg::RFCTL,
+    reg::EEWR,
+    reg::SWSM,
+    reg::EXTCNF_CTRL,
+    reg::stat::IAC,
 ];
 
 /// Returns the index of a register in [`KNOWN`].

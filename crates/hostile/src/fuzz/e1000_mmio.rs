@@ -1,5 +1,5 @@
 //! Any register accesses, ring contents, frames and times, and a driver that knows the rules: the
-//! 8254x model does not panic, comes to rest, touches memory only through its port, in order of
+//! e1000 model does not panic, comes to rest, touches memory only through its port, in order of
 //! time, and CTRL.RST brings it back.
 
 use super::e1000_guest::{self, Act, CONTEXT, Driver, LEGACY_SUM, Machine, STATION, known};
@@ -122,7 +122,8 @@ pub fn attack(input: &[u8]) -> Counters {
     let mut u = Unstructured::new(input);
     let mut head = || u.arbitrary::<u8>().unwrap_or(0);
     let (card, how) = (head(), head());
-    let cfg = [Config::I82540EM, Config::I82544GC, Config::I82545EM][usize::from(card) % 3];
+    let cards = [Config::I82540EM, Config::I82544GC, Config::I82545EM, Config::I82574L];
+    let cfg = cards[usize::from(card) % cards.len()];
     let negotiation = if how & 8 != 0 { Span::from_us(50) } else { Span::ZERO };
     let cfg = Config { errata: how & 16 == 0, read_across: how & 32 == 0, negotiation, ..cfg };
     let mut p = Memory::new(1);

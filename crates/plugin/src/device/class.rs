@@ -4,7 +4,7 @@
 use super::exports::{Configured, Object};
 use super::{Host, configured, realize, refuse, reset};
 use crate::internals::TypeInfo;
-use doorbell_devices::rp1;
+use doorbell_devices::{e1000::Variant, rp1};
 use doorbell_guest_machine::Card;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
@@ -41,7 +41,7 @@ impl Identity {
                 vendor: 0x8086,
                 device: nic.variant.device_id(),
                 revision: 2,
-                subsystem: [0x8086, 0x001e],
+                subsystem: [0x8086, if is_express(card) { 0xa01f } else { 0x001e }],
             },
             Card::Mlx5(_) => {
                 let (vendor, device) = (0x15b3, 0x1017);
@@ -127,12 +127,21 @@ extern "C" fn class_init(class: *mut c_void, _: *const c_void) {
     (host.exports.device_class_set_legacy_reset)(class, reset);
 }
 
+/// Returns true if a card is a function of PCI Express.
+pub(super) fn is_express(card: &Card) -> bool {
+    match card {
+        Card::E1000(nic) => nic.variant == Variant::I82574L,
+        Card::Mlx5(_) | Card::Axi(..) => true,
+        Card::Adapter(_) => false,
+    }
+}
+
 /// Registers the type. Its name is the same for all devices.
 pub(super) fn register(host: &Host) {
     let none = std::ptr::null();
-    let interface = match host.plan.card {
-        Card::Mlx5(_) | Card::Axi(..) => c"pci-express-device",
-        _ => c"conventional-pci-device",
+    let interface = match is_express(&host.plan.card) {
+        true => c"pci-express-device",
+        false => c"conventional-pci-device",
     };
     // QEMU keeps them.
     let interfaces: &[*const c_char; 2] = Box::leak(Box::new([interface.as_ptr(), none]));

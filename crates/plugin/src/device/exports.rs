@@ -128,6 +128,9 @@ exports! {
     msix_init: extern "C" fn(
         *mut c_void, u16, *mut c_void, u8, c_uint, *mut c_void, u8, c_uint, u8, *mut c_void,
     ) -> c_int;
+    msi_init: extern "C" fn(*mut c_void, u8, c_uint, bool, bool, *mut c_void) -> c_int;
+    msi_enabled: extern "C" fn(*const c_void) -> bool;
+    msi_notify: extern "C" fn(*mut c_void, c_uint);
     msix_vector_use: extern "C" fn(*mut c_void, c_uint);
     msix_notify: extern "C" fn(*mut c_void, c_uint);
     timer_init_full:
@@ -198,11 +201,11 @@ impl Exports {
     }
 
     /// Adds the capabilities of PCI Express, with function-level reset, and of MSI-X, with its
-    /// tables at two places of this BAR, number 0.
+    /// tables at two places of this BAR with its number.
     pub(super) fn express(
         &self,
         of: Object,
-        bar: *mut c_void,
+        (bar, number): (*mut c_void, u8),
         [table, pending]: [c_uint; 2],
         n: u16,
     ) -> Result<(), String> {
@@ -211,10 +214,18 @@ impl Exports {
         }
         (self.pcie_cap_flr_init)(of.0);
         let none = std::ptr::null_mut();
-        if (self.msix_init)(of.0, n, bar, 0, table, bar, 0, pending, 0xa0, none) < 0 {
+        if (self.msix_init)(of.0, n, bar, number, table, bar, number, pending, 0xa0, none) < 0 {
             return Err("QEMU refuses MSI-X".to_owned());
         }
         (0..n).for_each(|vector| (self.msix_vector_use)(of.0, vector.into()));
         Ok(())
+    }
+
+    /// Adds the capability of MSI, with one message, at an offset of the configuration space.
+    pub(super) fn msi(&self, of: Object, at: u8) -> Result<(), String> {
+        match (self.msi_init)(of.0, at, 1, true, false, std::ptr::null_mut()) {
+            0.. => Ok(()),
+            _ => Err("QEMU refuses MSI".to_owned()),
+        }
     }
 }

@@ -5,8 +5,12 @@ use super::{Host, REGISTERS, class};
 use doorbell_devices::rp1;
 use doorbell_guest_machine::{Board, Card};
 
-/// MSI-X vectors of the mlx5.
+/// MSI-X vectors of the mlx5, and of the 82574 with the BAR of their table.
 const VECTORS: u16 = 64;
+const E1000_VECTORS: u16 = 5;
+const MSIX_BAR: u8 = 3;
+/// Place of the capability of MSI, where there is one.
+const MSI: u8 = 0xd0;
 
 /// Places of the capability of power management: behind QEMU's header, and for the 8254x where the
 /// card has it.
@@ -43,6 +47,16 @@ impl Function {
         let config = class::configuration(object, identity.ids())?;
         let exports = &host.exports;
         let vectors = match card {
+            Card::E1000(_) if class::is_express(card) => {
+                // SAFETY: as below.
+                unsafe { config.add(0x3d).write(1) };
+                exports.bar(object, 0, exports::MEMORY_32, 128 << 10, &REGISTERS);
+                exports.bar(object, 2, exports::IO, 32, &REGISTERS);
+                let table = exports.bar(object, MSIX_BAR, exports::MEMORY_32, 16 << 10, &REGISTERS);
+                exports.express(object, (table, MSIX_BAR), [0, 0x2000], E1000_VECTORS)?;
+                exports.msi(object, MSI)?;
+                E1000_VECTORS
+            }
             Card::E1000(_) => {
                 // SAFETY: the space has at least 256 bytes. Offset 0x3d is the interrupt pin: INTA.
                 unsafe { config.add(0x3d).write(1) };
@@ -52,18 +66,18 @@ impl Function {
             }
             Card::Mlx5(_) => {
                 let bar = exports.bar(object, 0, exports::MEMORY_64, 32 << 20, &REGISTERS);
-                exports.express(object, bar, [0x2000, 0x3000], VECTORS)?;
+                exports.express(object, (bar, 0), [0x2000, 0x3000], VECTORS)?;
                 VECTORS
             }
             Card::Axi(..) => {
                 let table = exports.bar(object, 0, exports::MEMORY_32, 16 << 10, &REGISTERS);
                 exports.bar(object, rp1::BUS, exports::MEMORY_32, rp1::BUS_LEN.into(), &REGISTERS);
-                exports.express(object, table, [0, 0x2000], rp1::VECTORS)?;
+                exports.express(object, (table, 0), [0, 0x2000], rp1::VECTORS)?;
                 rp1::VECTORS
             }
             Card::Adapter(_) => return Err("an adapter is no PCI function".to_owned()),
         };
-        let is_express = vectors > 0;
+        let is_express = class::is_express(card);
         let power = if is_express { POWER } else { E1000_POWER };
         exports.power(object, power)?;
         // Version 2, no D1 and D2. A function of PCI Express keeps its state in D3hot.
@@ -144,7 +158,12 @@ impl Function {
         let high = board.line();
         if high != self.high {
             self.high = high;
-            (host.exports.pci_set_irq)(self.object.0, high.into());
+            // The line is a message where the guest has enabled MSI.
+            match (host.exports.msi_enabled)(self.object.0) {
+                true if high => (host.exports.msi_notify)(self.object.0, 0),
+                true => {}
+                false => (host.exports.pci_set_irq)(self.object.0, high.into()),
+            }
         }
     }
 }

@@ -23,6 +23,9 @@ use doorbell_packet::ethernet::HEADER;
 /// Values that are allowed each, but not together.
 pub(super) fn config(v: &Values) -> Result<Config, SettingError> {
     let bus = v.word("bus.kind");
+    if NicKeys::of(v).part.is_82574() && bus != "pcie" {
+        refuse!("`nic.part` is 82574l, a part of PCI Express, and `bus.kind` is {bus}");
+    }
     Ok(Config { nic: nic(v, bus), driver: driver(v, bus)? })
 }
 
@@ -32,8 +35,11 @@ fn nic(v: &Values, bus: &str) -> Nic {
         Part::I82540 => Nic::I82540EM,
         Part::I82544 => Nic::I82544GC,
         Part::I82545 => Nic::I82545EM,
+        Part::I82574 => Nic::I82574L,
     };
-    nic.slot = if bus == "pcix" {
+    nic.slot = if n.part.is_82574() {
+        NicSlot::Express { msi: sends_messages(v) }
+    } else if bus == "pcix" {
         NicSlot::PciX { clock: if p.clock > 100 { 2 } else { u8::from(p.clock > 66) } }
     } else {
         NicSlot::Pci { mhz66: p.clock == 66, wide: p.width == 64 }
@@ -43,10 +49,19 @@ fn nic(v: &Values, bus: &str) -> Nic {
     nic
 }
 
+/// Returns true if the card sends messages, and has no interrupt line.
+fn sends_messages(v: &Values) -> bool {
+    DriverKeys::of(v).interrupts == "msi"
+}
+
 fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
-    let d = DriverKeys::of(v);
-    let bus = if bus == "pcix" { Bus::PciX } else { Bus::Pci };
-    let mut c = DriverConfig::new(NicKeys::of(v).part, bus);
+    let (d, part) = (DriverKeys::of(v), NicKeys::of(v).part);
+    let bus = match bus {
+        "pcix" => Bus::PciX,
+        _ if part.is_82574() => Bus::Express,
+        _ => Bus::Pci,
+    };
+    let mut c = DriverConfig::new(part, bus);
     let (align, offset, rx_align) = (d.rx_buffer_align, d.rx_buffer_offset, d.rx_align);
     if offset + rx_align >= align {
         refuse!(
@@ -74,6 +89,7 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     let write_back = d.tx_write_back.unwrap_or(c.tx_thresholds.write_back);
     c.tx_thresholds = Thresholds { prefetch: d.tx_prefetch, host: d.tx_host, write_back };
     let (host, write_back) = (d.rx_host, d.rx_write_back);
-    c.rx_thresholds = d.rx_prefetch.map(|prefetch| Thresholds { prefetch, host, write_back });
+    let own = d.rx_prefetch.map(|prefetch| Thresholds { prefetch, host, write_back });
+    c.rx_thresholds = own.or(c.rx_thresholds);
     Ok(c)
 }

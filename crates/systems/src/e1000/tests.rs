@@ -110,12 +110,14 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     };
     let kinds = ["send", "receive", "transactions", "pktgen", "pcap"].map(|kind| (kind, "even"));
     let patterns = ["even", "bursts", "steps", "capture"].map(|pattern| ("arrivals", pattern));
-    let bases: Vec<Plan> = ["pci", "pcix", "pcie"]
+    let slots = [("pci", "82545em"), ("pcix", "82545em"), ("pcie", "82545em"), ("pcie", "82574l")];
+    let bases: Vec<Plan> = slots
         .iter()
-        .flat_map(|bus| kinds.iter().chain(&patterns).map(move |kind| (bus, kind)))
-        .map(|(bus, (kind, pattern))| {
+        .flat_map(|slot| kinds.iter().chain(&patterns).map(move |kind| (slot, kind)))
+        .map(|((bus, part), (kind, pattern))| {
             let sets = [
                 &format!("bus.kind={bus}")[..],
+                &format!("nic.part={part}"),
                 "pci.clock=66",
                 &format!("traffic.kind={kind}"),
                 &format!("traffic.pattern={pattern}"),
@@ -148,6 +150,10 @@ fn values_that_do_not_go_together_are_refused() {
     insta::assert_snapshot!(
         refused(&["pci.clock=100"]),
         @"mhz = 100 is not a PCI setting; allowed: 33, 66 (66, 100, 133 on PCI-X)"
+    );
+    insta::assert_snapshot!(
+        refused(&["nic.part=82574l"]),
+        @"`nic.part` is 82574l, a part of PCI Express, and `bus.kind` is pci"
     );
     insta::assert_snapshot!(
         refused(&["driver.tx_ring=52"]),

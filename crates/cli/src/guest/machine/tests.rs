@@ -27,8 +27,8 @@ fn part_of_an_e1000_is_the_device() {
         let plan = machine(device, &[]).unwrap().plan;
         plan.lines().find(|l| l.starts_with("nic.variant")).unwrap().to_owned()
     };
-    let all = ["e1000-82544gc", "e1000", "e1000-82545em"].map(variant);
-    assert_eq!(all, ["nic.variant 0", "nic.variant 1", "nic.variant 2"]);
+    let all = ["e1000-82544gc", "e1000", "e1000-82545em", "e1000-82574l"].map(variant);
+    assert_eq!(all, ["nic.variant 0", "nic.variant 1", "nic.variant 2", "nic.variant 3"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod counters;
 mod ends;
 mod held;
 mod hostile;
+mod i82574;
 mod interrupts;
 mod limits;
 mod offloads;

@@ -8,9 +8,13 @@ use doorbell_drivers::e1000::Part;
 use doorbell_hal::Span;
 
 const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
+const MESSAGES: &[Needs] = &[Needs::word("nic.part", &["82574l"])];
 
 words! {
-    Part { "82544gc" => Self::I82544, "82540em" => Self::I82540, "82545em" => Self::I82545 }
+    Part {
+        "82544gc" => Self::I82544, "82540em" => Self::I82540, "82545em" => Self::I82545,
+        "82574l" => Self::I82574,
+    }
     Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::M1000 }
 }
 
@@ -41,7 +45,7 @@ settings! {
     /// The controller and its link.
     pub(in crate::e1000) struct NicKeys {
         /// model of the controller
-        part: Part = "nic.part", choice(&["82545em", "82544gc", "82540em"]);
+        part: Part = "nic.part", choice(&["82545em", "82544gc", "82540em", "82574l"]);
         /// maximum packet data of one read
         max_read: u32 = "nic.max_read", whole("B", 64.0, 16384.0).default("16384");
         /// one read of a large send's data may go beyond the end of a segment
@@ -114,5 +118,8 @@ settings! {
         /// RXDCTL.WTHRESH, where rx_prefetch is given
         rx_write_back: u8 = "driver.rx_write_back",
             whole("descriptors", 0.0, 63.0).default("1").when(OWN_RX);
+        /// IntMode of e1000e: one message, or the interrupt line
+        interrupts: &'static str = "driver.interrupts",
+            choice(&["msi", "line"]).default("msi").when(MESSAGES);
     }
 }

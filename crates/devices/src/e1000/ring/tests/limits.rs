@@ -54,7 +54,7 @@ fn neighbours_are_written_in_one_piece_with_their_addresses() {
     }
     assert_eq!(r.unreported(0x1000), 3, "of 20, 21 and 22");
     let mut p = Poisoned(Vec::new());
-    assert_eq!(r.flush(&mut p, Time::ZERO, 1 << 63), Ok((3, 6)));
+    assert_eq!(r.flush(&mut p, Time::ZERO, 1 << 63, false), Ok((3, 6)));
     let bytes = |n: u64, poisoned: bool| {
         let high = n << 8 | if poisoned { 1 << 63 } else { 0 };
         [n.to_le_bytes(), high.to_le_bytes()].concat()
