@@ -36,7 +36,7 @@ pub struct Geometry {
     pub sets: u32,
     /// Slices, over which a hash of the address spreads the lines.
     pub slices: u32,
-    /// Ways that a device's write may take.
+    /// Ways that a device's write may take. With none it goes to memory, and the line from here.
     pub dma_ways: u8,
     /// The place of a core's lines.
     pub policy: Policy,
@@ -97,7 +97,7 @@ impl Cache {
     /// Panics if it has no ways, more for DMA than it has, or no sets.
     pub fn new(geometry: Geometry, base: u64, bytes: usize) -> Cache {
         let Geometry { ways, sets, slices, dma_ways, page, .. } = geometry;
-        assert!((1..=ways).contains(&dma_ways) && sets > 0 && slices > 0, "{geometry:?}");
+        assert!(ways > 0 && dma_ways <= ways && sets > 0 && slices > 0, "{geometry:?}");
         assert!((12..=30).contains(&page), "{geometry:?}");
         let all = usize::from(ways) * sets as usize * slices as usize;
         Cache {
@@ -120,13 +120,16 @@ impl Cache {
     /// Takes a device's write of `len` bytes at physical address `at`.
     pub fn device_writes(&mut self, at: u64, len: usize) {
         self.last = NONE;
+        let Geometry { ways, dma_ways, .. } = self.geometry;
         for line in self.lines_of(at, len) {
-            if let Some(way) = self.find(line) {
+            if dma_ways == 0 {
+                self.counts.llc_write_misses += 1;
+                self.drop_line(line);
+            } else if let Some(way) = self.find(line) {
                 self.counts.llc_write_hits += 1;
                 self.touch(way);
             } else {
                 self.counts.llc_write_misses += 1;
-                let Geometry { ways, dma_ways, .. } = self.geometry;
                 self.insert(line, ways - dma_ways..ways);
             }
         }
@@ -204,6 +207,13 @@ impl Cache {
     #[inline(always)]
     fn find(&self, line: u32) -> Option<usize> {
         (self.ways.get(line as usize).copied().unwrap_or(0) as usize).checked_sub(1)
+    }
+
+    #[cold]
+    fn drop_line(&mut self, line: u32) {
+        if let Some(way) = self.find(line) {
+            (self.lines[way], self.used[way], self.ways[line as usize]) = (NONE, 0, 0);
+        }
     }
 
     #[inline(always)]

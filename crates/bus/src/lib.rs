@@ -25,6 +25,7 @@ pub mod axi;
 pub mod cache;
 mod departures;
 pub mod fault;
+pub mod iotlb;
 pub mod ledger;
 pub mod log;
 pub mod machine;

@@ -1,9 +1,9 @@
 //! Host memory, and the guard that lets a device reach only mapped bytes.
 //!
 //! Memory is one array at a physical address of its own. Buffers are power-of-two blocks, aligned
-//! to their size and reused last in, first out. The guard counts mappings per 4-KiB page, as an I/O
-//! MMU knows them, or per byte. Its addresses are physical: the platform translates others first
-//! ([`Mapping`](crate::Mapping)).
+//! to their size and reused last in, first out; those of a pool lie next to each other. The guard
+//! counts mappings per 4-KiB page, as an I/O MMU knows them, or per byte. Its addresses are
+//! physical: the platform translates others first ([`Mapping`](crate::Mapping)).
 
 use core::ops::Range;
 use doorbell_hal::{
@@ -25,6 +25,8 @@ pub enum ProtectionGranularity {
 const MIN_CLASS: u32 = 6;
 /// log2 of the largest block: 64 MiB.
 const MAX_CLASS: u32 = 26;
+/// log2 of the blocks that pools are made of.
+const POOL_CLASS: u32 = 21;
 
 /// Bytes of the large pages of most hosts.
 const LARGE_PAGE: usize = 2 << 20;
@@ -62,6 +64,16 @@ pub struct Memory {
     /// First byte that was never allocated.
     fresh: usize,
     free: [Vec<u64>; (MAX_CLASS + 1) as usize],
+    pools: Vec<Pool>,
+}
+
+/// Objects of one size, at multiples of it from the start of memory.
+#[derive(Debug)]
+struct Pool {
+    size: u32,
+    /// Those that were never handed out, up to the end of a block.
+    fresh: Range<u64>,
+    free: Vec<u64>,
 }
 
 impl Memory {
@@ -107,6 +119,7 @@ impl Memory {
             posted: zeroed(size.div_ceil(1 << LINE_SHIFT))?,
             fresh: 0,
             free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
+            pools: Vec::new(),
         })
     }
 
@@ -123,6 +136,7 @@ impl Memory {
             posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
             fresh: size,
             free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
+            pools: Vec::new(),
         }
     }
 
@@ -170,14 +184,49 @@ impl Memory {
 
     /// Allocates a buffer; see [`Host::buffer`](doorbell_hal::Host::buffer).
     pub fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
+        if !place.align.is_power_of_two() {
+            return self.object(len, place);
+        }
         let class = Memory::class(len.checked_add(place.offset).ok_or(OutOfMemory)?, place.align)?;
         let block = self.block(class)?;
         Ok(Buf::from_parts(block + u64::from(place.offset), len, class))
     }
 
+    /// Returns a buffer in an object of the pool of its size, which is larger than any class.
+    fn object(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
+        let size = place.align;
+        if size <= MAX_CLASS || len.checked_add(place.offset).is_none_or(|all| all > size) {
+            return Err(OutOfMemory);
+        }
+        let at = self.pools.iter().position(|pool| pool.size == size).unwrap_or_else(|| {
+            self.pools.push(Pool { size, fresh: 0..0, free: Vec::new() });
+            self.pools.len() - 1
+        });
+        let step = u64::from(size);
+        let object = match self.pools[at].free.pop() {
+            Some(object) => object,
+            None => {
+                let mut fresh = self.pools[at].fresh.clone();
+                if fresh.start + step > fresh.end {
+                    let class = POOL_CLASS.max(Memory::class(size, 1)? + 1);
+                    let block = self.block(class)?;
+                    let skipped = (block - self.base).next_multiple_of(step);
+                    fresh = self.base + skipped..block + (1 << class);
+                }
+                self.pools[at].fresh = fresh.start + step..fresh.end;
+                fresh.start
+            }
+        };
+        Ok(Buf::from_parts(object + u64::from(place.offset), len, size))
+    }
+
     /// Takes a buffer back.
     pub fn release(&mut self, b: Buf) {
         let class = b.token();
+        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.size == class) {
+            pool.free.push(b.addr() - (b.addr() - self.base) % u64::from(class));
+            return;
+        }
         let block = b.addr() & !((1u64 << class) - 1);
         self.free[class as usize].push(block);
     }

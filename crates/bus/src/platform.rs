@@ -8,6 +8,7 @@
 use crate::cache::{self, Cache};
 use crate::departures::Departures;
 use crate::fault::{FaultCounts, Faults};
+use crate::iotlb::{self, Iotlb};
 use crate::log::{Dma, Log};
 use crate::memory::COPY;
 use crate::order::Unordered;
@@ -94,6 +95,8 @@ pub struct Platform {
     unordered: (u64, Option<Unordered>),
     /// The last-level cache, if it is modelled.
     cache: Option<Box<Cache>>,
+    /// The I/O MMU's cache of translations, if there is one.
+    iotlb: Option<Box<Iotlb>>,
 }
 
 /// A place that the device may write, as [`Platform::check_dma_write`] found. Writes are posted
@@ -230,6 +233,7 @@ impl Platform {
             strays: Strays::default(),
             unordered: (0, None),
             cache: None,
+            iotlb: None,
         })
     }
 
@@ -254,6 +258,26 @@ impl Platform {
         let (base, bytes) = self.memory.extent();
         self.cache = geometry.map(|g| Box::new(Cache::new(g, base, bytes)));
         self
+    }
+
+    /// Has an I/O MMU translate the device's accesses. Its cache is empty.
+    pub fn with_iotlb(mut self, geometry: Option<iotlb::Geometry>) -> Platform {
+        self.iotlb = geometry.map(|g| Box::new(Iotlb::new(g)));
+        self
+    }
+
+    /// Returns the I/O MMU's cache of translations, if there is one.
+    pub fn iotlb(&self) -> Option<&Iotlb> {
+        self.iotlb.as_deref()
+    }
+
+    /// Returns the time at which an access of the device, which came at `at`, is translated.
+    #[inline(always)]
+    pub(crate) fn translated(&mut self, at: Time, addr: Iova, len: usize) -> Time {
+        match &mut self.iotlb {
+            None => at,
+            Some(iotlb) => iotlb.translate(at, addr.0, len),
+        }
     }
 
     /// Returns the last-level cache, if there is one.

@@ -152,7 +152,8 @@ impl Buf {
 /// The start of a buffer: an address that leaves `offset` when divided by `align`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alignment {
-    /// A power of two.
+    /// A power of two. Another multiple of 64 is the size of a pool's objects, which lie next to
+    /// each other where the host has pools.
     pub align: u32,
     /// Less than `align`.
     pub offset: u32,

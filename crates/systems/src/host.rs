@@ -9,7 +9,7 @@ use crate::parallel::{Room, Rooms};
 use crate::settings::{Field, words};
 use crate::{SettingError, refuse};
 use doorbell_bus::{
-    Costs, Latencies, Ledger, Price, ProtectionGranularity, RulesError, cache, pcie,
+    Costs, Latencies, Ledger, Price, ProtectionGranularity, RulesError, cache, iotlb, pcie,
 };
 use doorbell_hal::{Span, WorkKind};
 use doorbell_sim::{fault::Plan, napi::Rules as Softirq, traffic::tcp};
@@ -32,6 +32,8 @@ pub struct HostConfig {
     pub guard: ProtectionGranularity,
     /// The last-level cache, if it is modelled.
     pub cache: Option<cache::Geometry>,
+    /// The I/O MMU's cache of translations, if there is one.
+    pub iotlb: Option<iotlb::Geometry>,
     /// Rate of the link in bits a second; 0 where the device has it.
     pub link_rate: u64,
     /// Delay of the link, one way.
@@ -49,6 +51,7 @@ impl HostConfig {
             softirq: Softirq::LINUX,
             guard: ProtectionGranularity::Page,
             cache: None,
+            iotlb: None,
             link_rate: 0,
             link_delay: Span::ZERO,
             faults: Plan::default(),
@@ -70,6 +73,7 @@ impl HostConfig {
             softirq: Softirq { budget, watchdog: faults.watchdog(), ..Softirq::LINUX },
             guard: Field::of(v, "run.guard"),
             cache: cache(v),
+            iotlb: iotlb(v),
             link_rate: v.bits_per_second("link.rate"),
             link_delay: span(v, "link.delay"),
             faults,
@@ -173,9 +177,56 @@ fn tcp_prices(v: &Values) -> tcp::Prices {
 }
 
 const CACHED: &[Needs] = &[Needs::new("memory.ways", Is::Positive)];
+const TRANSLATED: &[Needs] = &[Needs::new("iommu.entries", Is::Positive)];
 
-/// The keys of a last-level cache in front of memory.
-pub static MEMORY: [Key; 7] = [
+/// The keys of an I/O MMU that translates a device's accesses by page.
+pub static IOMMU: [Key; 4] = [
+    Key::whole(
+        "iommu.entries",
+        "pages",
+        0.0,
+        65536.0,
+        "translations that the I/O MMU's cache holds; 0: there is no I/O MMU; Intel: 64 \
+         (pcie-bench, SIGCOMM 2018)",
+    )
+    .default("0"),
+    Key::among("iommu.page", "KiB", &[4.0, 2048.0, 1_048_576.0], "size of its pages")
+        .default("4")
+        .when(TRANSLATED),
+    Key::ns("iommu.walk", "time of a translation that is not in that cache; Intel: some 330")
+        .default("330")
+        .when(TRANSLATED),
+    Key::whole("iommu.walkers", "walks", 1.0, 64.0, "such translations at a time")
+        .default("6")
+        .when(TRANSLATED),
+];
+
+/// Returns the I/O MMU of these values, if there is one.
+fn iotlb(v: &Values) -> Option<iotlb::Geometry> {
+    Some(iotlb::Geometry {
+        entries: v.number_if_any("iommu.entries").filter(|n| *n > 0.0)? as u32,
+        page: log2_of_page(v, "iommu.page"),
+        walk: span(v, "iommu.walk"),
+        walkers: Field::of(v, "iommu.walkers"),
+    })
+}
+
+/// Returns log2 of the bytes of a page.
+fn log2_of_page(v: &Values, key: &str) -> u8 {
+    (v.number(key) as u32 * 1024).ilog2() as u8
+}
+
+/// The key of the way between two sockets.
+pub(crate) const SOCKET_LATENCY: &str = "memory.socket_latency";
+
+/// The keys of the card's place, and of a last-level cache in front of memory.
+pub static MEMORY: [Key; 8] = [
+    Key::ns(
+        SOCKET_LATENCY,
+        "time that data take, one way, to a card on another socket than cores and memory, of which \
+         a device's write takes no way of their cache; 0: all on one socket; Intel: some 50",
+    )
+    .default("0"),
     Key::whole(
         "memory.ways",
         "ways",
@@ -230,9 +281,12 @@ fn cache(v: &Values) -> Option<cache::Geometry> {
         ways,
         sets: Field::of(v, "memory.sets"),
         slices: Field::of(v, "memory.slices"),
-        dma_ways: u8::of(v, "memory.dma_ways").min(ways),
+        dma_ways: match v.number(SOCKET_LATENCY) > 0.0 {
+            true => 0,
+            false => u8::of(v, "memory.dma_ways").min(ways),
+        },
         policy: Field::of(v, "memory.policy"),
-        page: (v.number("memory.page") as u32 * 1024).ilog2() as u8,
+        page: log2_of_page(v, "memory.page"),
         seed: v.number("run.seed") as u64,
         latency: span(v, "memory.latency"),
     })
@@ -280,9 +334,8 @@ pub(crate) fn pcie(v: &Values) -> (pcie::Settings, Latencies) {
         tags: v.number("pcie.tags") as u32,
         speed_ppm: (v.number("pcie.speed") * 1e6).round() as u32,
     };
-    let latencies =
-        Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") };
-    (settings, latencies)
+    let link = span(v, "pcie.link_latency") + span(v, SOCKET_LATENCY);
+    (settings, Latencies { link, memory: span(v, "pcie.memory_latency") })
 }
 
 /// Returns the bytes of symbol times on a PCI Express link: with a TLP toward the device and toward

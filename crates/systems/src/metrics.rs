@@ -10,6 +10,7 @@ use crate::audit::FAULTS;
 use crate::system::System;
 use doorbell_bus::Ledger;
 use doorbell_bus::cache::CacheCounts;
+use doorbell_bus::iotlb::IotlbCounts;
 use doorbell_bus::ledger::{self, BusKind};
 use doorbell_hal::{Counter, Unit, WorkKind};
 use doorbell_layout::Call;
@@ -47,7 +48,7 @@ pub struct Numbers {
     pub counters: &'static [(Party, &'static [Counter])],
     /// Its hypervisor calls.
     pub calls: &'static [Call],
-    /// A last-level cache can stand in front of its memory.
+    /// A last-level cache and an I/O MMU can stand in front of its memory.
     pub cache: bool,
     /// The counts of what is lost for want of something.
     pub losses: &'static [Lost],
@@ -199,8 +200,12 @@ fn declared(n: &Numbers) -> Vec<Metric> {
         better: Better::Less,
         ..Metric::count(c.name, Unit::Count, CROSSING, c.about)
     });
-    let cached = CacheCounts::DECLARED.iter().filter(|_| n.cache);
-    let cached = cached.map(|c| Metric::count(c.name, c.unit, "at the last-level cache", c.about));
+    let cached = |of: &'static [Counter], at| {
+        let each = of.iter().filter(|_| n.cache);
+        each.map(move |c| Metric::count(c.name, c.unit, at, c.about))
+    };
+    let translated = cached(IotlbCounts::DECLARED, "at the I/O MMU");
+    let cached = cached(CacheCounts::DECLARED, "at the last-level cache");
     // Counters tell, they do not judge.
     let counters = n.counters.iter().flat_map(|(of, all)| {
         all.iter().map(|c| {
@@ -218,6 +223,7 @@ fn declared(n: &Numbers) -> Vec<Metric> {
         .chain(ledger)
         .chain(calls)
         .chain(cached)
+        .chain(translated)
         .chain(counters)
         .chain(faults)
         .collect()

@@ -40,7 +40,7 @@ pub static SYSTEM: System = System {
     name: "mlx5",
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
-    platform_keys: &[&CPU, &host::TCP, &PCIE, &host::MEMORY, NicKeys::KEYS],
+    platform_keys: &[&CPU, &host::TCP, &PCIE, &host::MEMORY, &host::IOMMU, NicKeys::KEYS],
     run_keys: &[
         &KIND,
         closed_loop::Keys::KEYS,
@@ -234,8 +234,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
     let memory = memory_size(setup, load);
     let _room = setup.host.room(memory);
-    let platform =
-        platform(setup.memory_base, memory, setup.host.guard)?.with_cache(setup.host.cache);
+    let platform = memory_of_host(setup, memory)?;
     let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
     let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), costs, cores);
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
@@ -283,6 +282,12 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     Ok(o)
 }
 
+/// Returns so much memory behind the caches of the host.
+fn memory_of_host(setup: &Setup, bytes: usize) -> Result<Platform> {
+    let HostConfig { guard, cache, iotlb, .. } = setup.host;
+    Ok(platform(setup.memory_base, bytes, guard)?.with_cache(cache).with_iotlb(iotlb))
+}
+
 /// A machine of this system on a link to `Pr`.
 type Linked<Pr> = Machine<Pcie<SharedWire>, Wired<Mlx5, Pr>>;
 type SharedHca = Rc<RefCell<Hca>>;
@@ -297,8 +302,7 @@ fn linked<Pr: Peer>(
     cores: &[[usize; 2]],
 ) -> Result<(Linked<Pr>, SharedHca, Vec<OpenQueue<OnLink>>)> {
     let rules = Rules::new(setup.pcie)?;
-    let platform =
-        platform(setup.memory_base, memory, setup.host.guard)?.with_cache(setup.host.cache);
+    let platform = memory_of_host(setup, memory)?;
     let bus = Pcie::new(platform, rules, setup.latencies, setup.bar);
     let (bus, device) = Wired::new(bus, Mlx5::new(setup.nic), peer, (wire_rate(setup), delay));
     let last = cores.as_flattened().iter().max().map_or(0, |last| *last);
@@ -387,10 +391,11 @@ pub fn tcp(setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunSt
     Ok(finish((o, vec![channel]), m, hca, setup))
 }
 
-/// Returns the counters of both and of the last-level cache, under the names of results.
+/// Returns the counters of both and of the host's caches, under the names of results.
 fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
     let received = device.received().entries();
     let cached = p.cache().map(|c| c.counts.entries()).into_iter().flatten();
+    let cached = cached.chain(p.iotlb().map(|t| t.counts.entries()).into_iter().flatten());
     let device = device.counters.entries().chain(received);
     [driver.entries().collect(), device.collect(), cached.collect()]
 }

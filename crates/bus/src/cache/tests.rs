@@ -66,6 +66,16 @@ fn a_line_in_a_way_for_dma_stays_there_or_leaves_it() {
     }
 }
 
+#[test]
+fn without_ways_for_dma_writes_go_to_memory() {
+    let mut c = Cache::new(Geometry { dma_ways: 0, ..SMALL }, 0, 1 << 12);
+    c.core_uses(of_one_set(0), 8);
+    c.device_writes(of_one_set(0), 64);
+    assert!(!c.core_uses(of_one_set(0), 8), "what it held is stale");
+    assert!(c.core_uses(of_one_set(0), 8));
+    assert_eq!((c.counts.llc_write_hits, c.counts.llc_write_misses), (0, 1));
+}
+
 /// Each page has a frame of its own, and the frames of many pages fill the sets at random: with a
 /// mean of 10 lines a set, a share of e^-10 10^n / n! of the sets has n.
 #[test]

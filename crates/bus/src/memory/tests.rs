@@ -24,6 +24,26 @@ fn released_blocks_are_used_again() {
 }
 
 #[test]
+fn objects_of_a_pool_lie_next_to_each_other() {
+    let mut m = Memory::new(1 << 32, 8 << 20, ProtectionGranularity::Page).unwrap();
+    let place = Alignment { align: 2368, offset: 320 };
+    let first = m.buffer(2048, place).unwrap();
+    assert_eq!((first.addr() - (1 << 32)) % 2368, 320);
+    // 885 of them in 2 MiB.
+    let mut all: Vec<Buf> = (1..885).map(|_| m.buffer(2048, place).unwrap()).collect();
+    let places = all.iter().map(|b| b.addr());
+    assert!(places.zip(1..).all(|(at, n)| at == first.addr() + 2368 * n));
+    let other = m.buffer(64, Alignment::ANY).unwrap();
+    assert!(!(first.addr()..first.addr() + (2 << 20) - 320).contains(&other.addr()));
+    let (kept, last) = (all.pop().unwrap(), all.pop().unwrap());
+    let addr = last.addr();
+    m.release(last);
+    assert_eq!(m.buffer(100, place).unwrap().addr(), addr);
+    m.release(kept);
+    assert_eq!(m.buffer(2049, place), Err(OutOfMemory), "larger than an object");
+}
+
+#[test]
 fn alignment_gaps_are_not_lost() {
     let mut m = memory(ProtectionGranularity::Page);
     let small = m.buffer(64, Alignment::ANY).unwrap();

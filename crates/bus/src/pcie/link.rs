@@ -11,7 +11,8 @@
 //! arrived. It takes the tag that is free first, in the order in which the device reads.
 //!
 //! Neither a read request of the device nor the answer to a register read passes
-//! its posted writes and messages.
+//! its posted writes and messages. An access that an I/O MMU has to translate first
+//! ([`iotlb`](crate::iotlb)) arrives as much later, and so do writes behind it.
 
 use super::tags::Tags;
 use super::{ByteClock, ByteTime, LinkDirection, Rules, Tlps};
@@ -149,9 +150,11 @@ impl<S: FrameSink> Pcie<S> {
         let mut answered = at;
         for request in self.rules.split_read(from.0, into.len() as u32) {
             let start = at.max(self.tags.ready());
+            let (first, len) = (Iova(request.addr), request.len as usize);
             let [request, data] = self.rules.request(request);
             let asked = self.send(start, request);
             let asked = self.platform.behind_posted(start, asked);
+            let asked = self.platform.translated(asked, first, len);
             let arrived = self.send(asked + self.latencies.memory + missed, data);
             self.tags.hold(arrived);
             answered = answered.max(arrived);
@@ -192,6 +195,7 @@ impl<S: FrameSink> Port for Pcie<S> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let place = self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send(at, self.rules.device_write(to.0, from.len() as u32));
+        let arrival = self.platform.translated(arrival, to, from.len());
         Ok(self.platform.post_write_since(at, arrival, place, from))
     }
 

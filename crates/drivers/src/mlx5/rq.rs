@@ -12,7 +12,7 @@
 //! the device, and counted.
 
 use super::cq::{Cq, ring_and_record};
-use super::settings::{Config, Recycling, RqConfig, Stats};
+use super::settings::{Config, MBUF, Recycling, RqConfig, Stats};
 use super::sq::Sq;
 use super::strides::{self, Striding};
 use crate::common::{both, discard, map_rx};
@@ -34,7 +34,8 @@ pub(super) const STRIDE: u32 = size_of::<DataSeg>() as u32;
 
 /// Pages that a queue keeps, and receives into again: in the order in which they came back (en_rx.c
 /// `mlx5e_rx_cache_put`, `mlx5e_rx_cache_get`), or the latest first (page_pool.c
-/// `__page_pool_get_cached`, `page_pool_put_unrefed_netmem`).
+/// `__page_pool_get_cached`, `page_pool_put_unrefed_netmem`; rte_mempool.h
+/// `rte_mempool_do_generic_get`).
 #[derive(Debug)]
 pub(super) struct PageCache {
     /// Of a pool those behind the latest, in the order in which they came.
@@ -50,12 +51,15 @@ const KEPT: usize = 256;
 /// `PP_ALLOC_CACHE_SIZE`, `PP_ALLOC_CACHE_REFILL`).
 const LATEST: usize = 128;
 const REFILL: usize = 64;
+/// The most buffers of a core's cache of a mempool (rte_config.h `RTE_MEMPOOL_CACHE_MAX_SIZE`).
+const CACHED: usize = 512;
 
 impl PageCache {
     fn new(c: &RqConfig) -> PageCache {
         let most = match c.recycling {
             Recycling::Cache => [KEPT, 0],
             Recycling::Pool => [1 << c.log_size, LATEST],
+            Recycling::Mempool => [1 << c.log_size, CACHED],
         };
         PageCache { ring: VecDeque::new(), latest: Vec::with_capacity(most[1]), most }
     }
@@ -89,6 +93,16 @@ impl PageCache {
         s.rx_cache_empty += 1;
         let (len, place) = c.buffer();
         let buf = h.buffer(len, place).ok()?;
+        if c.is_mempool() {
+            // All of the pool is mapped once, when it is made.
+            return match h.map(buf, MBUF + c.headroom..len, Direction::Both) {
+                Ok(mapped) => Some(mapped),
+                Err(e) => {
+                    h.release(e.buf);
+                    None
+                }
+            };
+        }
         map_rx(h, buf, Direction::Both, |_, _| true)
     }
 
@@ -310,6 +324,9 @@ impl Rq {
         let Some(mut mapped) = self.buffers[slot].take() else { return };
         let start = mapped.range().start;
         h.charge(CpuWork::RxPacket);
+        if self.config.is_mempool() {
+            h.look(mapped.buf(), 0..MBUF);
+        }
         if self.config.xdp {
             match self.run(h, mapped, start..start + len, s, up) {
                 Ok(page) => mapped = page,

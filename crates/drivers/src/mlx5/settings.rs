@@ -72,7 +72,15 @@ pub enum Recycling {
     /// The latest first, of up to 128, and behind them a ring (page_pool.c
     /// `PP_ALLOC_CACHE_SIZE`).
     Pool,
+    /// As of a pool, of up to 512 (`RTE_MEMPOOL_CACHE_MAX_SIZE`): DPDK. Its buffers are no pages,
+    /// but lie next to each other: `align` is the size of an object, whose header takes 64 bytes,
+    /// `struct rte_mbuf` two lines.
+    Mempool,
 }
+
+/// Bytes in front of the `struct rte_mbuf` of an object, and its own.
+const OBJECT_HEADER: u32 = 64;
+pub(super) const MBUF: u32 = 128;
 
 impl RqConfig {
     /// Returns the bytes of a buffer and their place: a frame in its area, or a page that frames
@@ -80,9 +88,19 @@ impl RqConfig {
     pub(super) const fn buffer(&self) -> (u32, Alignment) {
         match self.log_stride {
             Some(_) if !self.xdp => (4096, Alignment { align: 4096, offset: 0 }),
+            _ if self.is_mempool() => {
+                let place = Alignment { align: self.align, offset: OBJECT_HEADER };
+                (self.align - OBJECT_HEADER, place)
+            }
             _ => (self.buffer, Alignment { align: self.align, offset: self.headroom }),
         }
     }
+
+    /// Returns whether its buffers are those of DPDK.
+    pub(super) const fn is_mempool(&self) -> bool {
+        self.xdp && matches!(self.recycling, Recycling::Mempool)
+    }
+
     /// Returns log2 of the entries of its CQ.
     pub(super) const fn log_cqes(&self) -> u8 {
         match self.log_stride {

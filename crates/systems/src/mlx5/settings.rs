@@ -31,6 +31,11 @@ const HEADROOM: u32 = 64;
 const XDP_HEADROOM: u32 = 256;
 const XDP_TAIL: u32 = 320;
 const PAGE: u32 = 4096;
+/// Bytes of an object of DPDK's pool: 64 of the pool, 128 of `struct rte_mbuf`, 128 of headroom
+/// (`RTE_PKTMBUF_HEADROOM`), and 2048 for the frame (`RTE_MBUF_DEFAULT_BUF_SIZE`).
+const OBJECT: u32 = 2368;
+const OBJECT_HEADROOM: u32 = 128;
+const OBJECT_FRAME: u32 = 2048;
 
 /// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
@@ -88,8 +93,20 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     }
     let arrive = v.word("traffic.kind") == arrivals::KIND;
     let (buffer, xdp) = (longest(&r).next_multiple_of(64), arrive && r.xdp.is_some());
-    let headroom = if xdp { XDP_HEADROOM } else { HEADROOM };
-    if xdp && buffer + XDP_HEADROOM + XDP_TAIL > PAGE {
+    let mempool = xdp && r.recycling == Recycling::Mempool;
+    let headroom = match (xdp, mempool) {
+        (_, true) => OBJECT_HEADROOM,
+        (true, _) => XDP_HEADROOM,
+        _ => HEADROOM,
+    };
+    if mempool && buffer > OBJECT_FRAME {
+        let most = OBJECT_FRAME - HEADER as u32;
+        refuse!(
+            "`driver.rx_recycling=mempool` has buffers of {OBJECT_FRAME} B: `driver.mtu` is at \
+             most {most} then"
+        );
+    }
+    if xdp && !mempool && buffer + XDP_HEADROOM + XDP_TAIL > PAGE {
         let most = PAGE - XDP_HEADROOM - XDP_TAIL - HEADER as u32;
         refuse!("`driver.xdp` has a page for each frame: `driver.mtu` is at most {most} then");
     }
@@ -100,6 +117,9 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
         refuse!("`driver.xdp` needs a device that wants no headers inline: `nic.min_inline=none`");
     }
     let strides = v.word("nic.striding") == "on" && r.striding;
+    if mempool && strides {
+        refuse!("`driver.rx_recycling=mempool` has a buffer for each frame: `driver.striding=off`");
+    }
     // Linux builds the packet in the stride (`mlx5e_rx_get_linear_stride_sz`).
     let linear = (buffer + headroom + XDP_TAIL).next_power_of_two();
     if strides && linear > PAGE {
@@ -115,7 +135,11 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
         recycling: r.recycling,
         compression: r.compression,
         buffer,
-        align: if xdp { PAGE } else { (buffer + headroom).next_power_of_two() },
+        align: match (xdp, mempool) {
+            (_, true) => OBJECT,
+            (true, _) => PAGE,
+            _ => (buffer + headroom).next_power_of_two(),
+        },
         headroom,
         bulk: r.bulk,
         padding: r.padding,
@@ -186,7 +210,7 @@ words! {
         "off" => None, "basic" => Some(CompressionLayout::Basic),
         "enhanced" => Some(CompressionLayout::Enhanced),
     }
-    Recycling { "cache" => Self::Cache, "pool" => Self::Pool }
+    Recycling { "cache" => Self::Cache, "pool" => Self::Pool, "mempool" => Self::Mempool }
     Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
     Option<Program> {
         "off" => None, "drop" => Some(Program::Drop), "read" => Some(Program::Read),

@@ -52,6 +52,25 @@ fn a_message_holds_an_answer_back() {
 }
 
 #[test]
+fn an_access_waits_for_its_translation() {
+    let walk = Span::from_ns(330);
+    let geometry = crate::iotlb::Geometry { entries: 4, page: 12, walk, walkers: 1 };
+    let (mut plain, at) = link();
+    let (p, _) = link();
+    let (rules, bar, platform) = (p.rules, p.bar, p.into_platform().with_iotlb(Some(geometry)));
+    let mut p = Pcie::new(platform, rules, LATENCIES, bar);
+    let read = |p: &mut Pcie, now, at| p.read(t(now), at, &mut [0; 64]).unwrap();
+    assert_eq!(read(&mut p, 0, at), read(&mut plain, 0, at) + walk);
+    assert_eq!(read(&mut p, 10_000, at + 64), read(&mut plain, 10_000, at + 64));
+    // What comes behind a write that waits does not pass it.
+    let written = p.write(t(20_000), at + 4096, &[1; 64]).unwrap();
+    assert!(written > t(20_000) + walk);
+    p.raise_msi(t(20_001), 3);
+    p.platform_mut().deliver(written);
+    assert_eq!(p.platform().message_pending(3), Some(written));
+}
+
+#[test]
 fn a_read_waits_for_a_late_write() {
     let (mut p, at) = link();
     let rule = Rule { kind: Kind::LateCompletion(Span::from_us(5)), when: When::Nth(1) };

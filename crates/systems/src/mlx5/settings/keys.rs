@@ -171,9 +171,10 @@ settings! {
         compression: bool = "driver.rx_cqe_compress",
             choice(&["on", "off"]).default("on").when(COMPRESSED);
         /// order in which pages are received into again: that in which they came back (Linux 5.10),
-        /// or the latest first (page_pool, Linux since 6.4)
+        /// or the latest first (page_pool, Linux since 6.4); or buffers of DPDK, the latest first,
+        /// 2368 B from each other
         recycling: Recycling = "driver.rx_recycling",
-            choice(&["cache", "pool"]).default("cache").when(PAGES);
+            choice(&["cache", "pool", "mempool"]).default("cache").when(PAGES);
         /// receive WQEs posted at a time; Linux 5.10 has 8, since 6.4 up to a quarter of the queue
         bulk: u16 = "driver.rx_bulk", whole("WQEs", 1.0, 2048.0).default("8").when(RECEIVE);
         /// longest IP packet

@@ -71,6 +71,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         .map(|(kind, pattern)| {
             plan(&[
                 "cpu.cores=8",
+                "iommu.entries=8",
                 "memory.ways=4",
                 "nic.striding=on",
                 "run.cores=4",
