@@ -60,7 +60,7 @@ pub enum Wrong {
     #[error("another driver was taken before, and a process has one driver")]
     Second,
     /// A file that the dynamic linker refuses.
-    #[error("{0}; the interface has version {VERSION}")]
+    #[error("{0}; it takes a shared object (cc -shared -fPIC) of doorbell.h, version {VERSION}")]
     Linker(String),
     /// A file that is not there.
     #[error(transparent)]

@@ -16,11 +16,11 @@ use crate::{Counted, Counts, Experiment, OpenQueue, Probe, Result, RunStats, SLI
 use crate::{SettingError, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, Span, Time};
+use doorbell_hal::{Device, Host, Span, Time, WorkKind};
 use doorbell_sim::Watch;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
-use doorbell_sim::napi::{End, Endpoint, NapiContext};
+use doorbell_sim::napi::{End, Endpoint, NapiContext, Stuck};
 use doorbell_sim::standstill::Cause;
 use doorbell_sim::traffic::tcp::{
     App, Config, Connection, FRAGMENT, Hosts, LargeSend, Offloads, Prices, QUEUE_LIMIT, Stack, pair,
@@ -381,7 +381,7 @@ where
         e.app.finish();
     }
     let patience = if x.faults.is_empty() { LONGEST_END } else { x.faults.patience() };
-    let last = at + patience;
+    let (last, worked) = (at + patience, worked(x.m));
     // The last acknowledgment may be lost; the peer then repeats its segment.
     x.rules.lingers = x.rules.watchdog.is_some();
     loop {
@@ -395,6 +395,10 @@ where
             break;
         }
         if at >= last {
+            let idle = (self::worked(x.m) - worked).ps() < patience.ps() / 100;
+            if x.faults.is_empty() && idle {
+                return Err(x.stuck(Stuck::Nothing(at)));
+            }
             o.verdict.unfinished = waiting(x);
             x.m.device.peer.halt();
             break;
@@ -473,6 +477,15 @@ where
     );
     let cause = Cause::of(x.m, None);
     std::iter::once(first).chain(cause.lines().map(str::to_owned)).collect()
+}
+
+/// Returns the time that the cores worked. Those of a machine that does not keep up with its load
+/// are busy, and those of one that waits for something that does not come are not.
+fn worked<B: Bus, D>(m: &Linked<B, D>) -> Span
+where
+    Wired<D, Hosts>: Device<B>,
+{
+    WorkKind::ALL.iter().fold(m.stalled() + m.missed(), |sum, kind| sum + m.spent(*kind))
 }
 
 /// Returns the faults that both ends found in each other's frames.

@@ -70,7 +70,7 @@ fn a_wrong_object_is_told_apart() {
         ("run --driver text.so", "text.so: "),
         ("run --driver old.so", "`version` of the driver is 1, and this is version 2"),
         ("run --driver static.so", "it exports no symbol `db_driver`"),
-        ("run --driver missing.so", "undefined symbol: db_nothing; the interface has version 2"),
+        ("run --driver missing.so", "undefined symbol: db_nothing; it takes a shared object"),
         ("run --driver old.so --card 82599", "82540em, 82544gc, 82545em"),
         ("run --card 82540em mlx5-pktgen-64", "--driver"),
         ("run", "SCENARIO"),

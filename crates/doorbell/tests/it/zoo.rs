@@ -30,6 +30,7 @@ static BUGS: [Key; 1] = [Key::choice(
         "no_tx_fence",
         "no_rx_fence",
         "no_doorbell",
+        "early_doorbell",
         "address",
         "stale_status",
         "masked",
@@ -120,11 +121,15 @@ impl<H: Host> Driver<H> for Animal {
         let Ok(p) = p.linearise(h, Alignment::ANY) else { panic!("there is memory") };
         let fcs = if self.bug == "no_fcs" { 0 } else { LegacyTx::IFCS };
         let off = if self.bug == "address" { 1 << 20 } else { 0 };
+        let rung = self.bug == "early_doorbell" || self.bug == "no_doorbell";
+        if self.bug == "early_doorbell" {
+            h.write32(Reg::at(reg::TDT), (self.tx.tail() + 1) % RING);
+        }
         let queued = self.tx.push(h, p, |to| {
             let cmd = LegacyTx::EOP | LegacyTx::RS | fcs;
             LegacyTx::new(to.iova().0 + off, to.len() as u16, cmd)
         });
-        if (!more || self.tx.is_full()) && self.bug != "no_doorbell" {
+        if (!more || self.tx.is_full()) && !rung {
             self.fence(h, "no_tx_fence");
             // A tail behind the head announces nearly all of the ring.
             let back = if self.bug == "tail_behind" && self.sent == 1000 { RING - 2 } else { 0 };
@@ -243,6 +248,10 @@ const RECEIVE: &str = concat!(
     "--set traffic.arrival_size=1514B --set traffic.warmup=200us --set traffic.duration=2ms",
 );
 const SLOWLY: &str = "--set traffic.rate=10kpps";
+const TCP: &str = concat!(
+    "--set traffic.kind=send --set link.rate=1Gbit/s --set traffic.warmup=1ms ",
+    "--set traffic.duration=2ms",
+);
 
 /// Bug, traffic, and words of which each has to be said.
 const ROWS: &[(Bug, &str, &[&str])] = &[
@@ -256,6 +265,7 @@ const ROWS: &[(Bug, &str, &[&str])] = &[
     ("no_tx_fence --order random", SEND, &["a write barrier is missing", "the write of TDT 0x"]),
     ("no_rx_fence --order late", RECEIVE, &["a write barrier is missing", "the write of RDT 0xff"]),
     ("no_doorbell", SLOWLY, &["0 left on the wire", "TDH 0, TDT 0", "register: write IMS 0x"]),
+    ("early_doorbell --order late", TCP, &["something that cannot come", "left on the wire"]),
     ("address", SEND, &["nothing is mapped at", "register: write TDT 0xff", "DMA: read of"]),
     ("stale_status", SEND, &["nothing is mapped at"]),
     ("masked", SEND, &["ICR 0x", "IMS 0x0", "register: write IMC 0xffffffff"]),
