@@ -10,6 +10,9 @@ libraries=$kept/python-$(sha256sum tools/test-python/requirements.txt | cut -c1-
 packages tools/test-python/requirements.txt "$libraries"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# No path of the machine that built it.
+export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$PWD=doorbell \
+--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 "$libraries/bin/maturin" build --quiet --locked --profile wheel \
     --manifest-path bindings/python/Cargo.toml --out "$work" >&2
 python3 -m venv --without-pip "$work/env"

@@ -9,7 +9,7 @@ use crate::record::{Outcome, head, units as units_of};
 use crate::runs::{Caller, each, same_capture};
 use crate::sweep::Grid;
 use doorbell_spec::InputError;
-use doorbell_spec::key::{Key, Kind};
+use doorbell_spec::key::{Key, Kind, Values};
 use doorbell_spec::table::Record;
 use doorbell_systems::limits::shares;
 use doorbell_systems::result::{Measured, Provenance};
@@ -121,6 +121,7 @@ impl Point {
         if point.key != key {
             return Err(wrong("its key is not that of its settings".to_owned()));
         }
+        let of = Provenance { settings: point.origin().settings, ..of };
         let mut of = origin::without(of, |key| point.columns.contains_key(key));
         if point.columns.contains_key(SEED) {
             of.seed = 0;
@@ -158,10 +159,13 @@ impl Point {
         Point { capture_sha256, ..self }
     }
 
-    /// Returns the line of a plan.
+    /// Returns the line of a plan. Settings that are as by default are left out.
     pub fn line(&self, program: &str) -> String {
         let (key, columns) = (self.key.clone(), self.columns.clone());
-        let line = Line { key, doorbell: program.to_owned(), columns, of: self.origin() };
+        let defaults = Values::defaults(&self.plan.system.keys());
+        let mut of = self.origin();
+        of.settings.retain(|name, _| defaults.get(name) != self.plan.values.get(name));
+        let line = Line { key, doorbell: program.to_owned(), columns, of };
         let line = serde_json::to_string(&line);
         line.unwrap_or_else(|e| unreachable!("plain values serialise: {e}")) + "\n"
     }
