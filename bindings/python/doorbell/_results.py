@@ -567,7 +567,7 @@ class Row:
     row: int
     place: str
     role: str
-    scenario: str
+    scenario: str | None
     metric: str
     unit: str
     measured: float

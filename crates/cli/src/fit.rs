@@ -1,14 +1,13 @@
 //! `doorbell fit`: constants of a profile, solved for by measurements of one's own.
 
-use crate::{args::Fit as Args, new, plan};
+use crate::{args::Fit as Args, new, plan, reproduce};
 use doorbell_console::output::{SHARED, apart, begun_file, keep, print};
 use doorbell_console::progress::{Interrupt, Progress};
 use doorbell_console::render::{Cell, Document, Record, Table, amount, flat, people};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
-use doorbell_study::figures::Role;
+use doorbell_study::figures::{self, MeasureError, Role, Row, Tolerance};
 use doorbell_study::fit::{
-    Compared, Constant, Fit, FitError, Measurements, Moved, Row, Runs, State, Unknown, Unmeasured,
-    fit, profile,
+    Calibration, Compared, FitError, Measurements, Moved, Solved, State, fit, profile,
 };
 use doorbell_study::origin;
 use doorbell_systems::Registry;
@@ -27,11 +26,11 @@ pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Erro
     out.map_or(Ok(()), |path| apart(&[path], &[&args.file]))?;
     let file = out.map(|path| begun_file(path.to_owned(), SHARED)).transpose()?;
     let progress = Progress::new(&of.name, args.output.quiet);
-    let go_on = |runs| {
-        progress.doing(format!("{}: {runs} runs", of.name));
+    let tell = |p: figures::Progress<'_>| {
+        reproduce::tell(&progress, &p);
         !interrupt.came()
     };
-    let solved = fit(&of, &mut Runs::new(&of, &go_on), args.sensitivity).map_err(error)?;
+    let solved = fit(&of, &tell, args.sensitivity).map_err(error)?;
     drop(progress);
     if let Some((mut file, path)) = file {
         let text = profile(&of, &solved, &name);
@@ -42,7 +41,7 @@ pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Erro
     let data = found.data();
     let document = found.document().with(records(&data));
     print(&document.show(args.output.format, "fit", &data))?;
-    let missed = solved.rows.iter().any(|r| r.holds() == Some(false));
+    let missed = solved.rows.iter().any(|r| r.holds == Some(false));
     Ok(if missed { MISSED } else { DONE })
 }
 
@@ -59,52 +58,69 @@ fn loaded(registry: &Registry, args: &Args) -> Result<Measurements, Error> {
 }
 
 fn error(e: FitError) -> Error {
-    match e {
-        FitError::Run(Unmeasured::Stopped) => Error::Interrupted("nothing was written"),
-        FitError::Run(Unmeasured::Run { error: ref why, .. }) if !RunError::is_input(why) => {
+    match &e {
+        FitError::Unmeasured { error: MeasureError::Run(RunError::Stopped), .. } => {
+            Error::Interrupted("nothing was written")
+        }
+        FitError::Unmeasured { error: MeasureError::Run(why), .. } if !why.is_input() => {
             failed!("{e}")
         }
-        e => input!("{e}"),
+        _ => input!("{e}"),
     }
 }
 
 /// A fit with its measurements.
 struct Found<'a> {
     of: &'a Measurements,
-    fit: &'a Fit,
+    fit: &'a Calibration,
 }
 
 impl Found<'_> {
-    fn constants(&self) -> impl Iterator<Item = (&Unknown, &Constant)> {
-        self.of.unknowns.iter().zip(&self.fit.constants)
+    /// Returns the constants of the profile, and what was found.
+    fn constants(&self) -> impl Iterator<Item = (&figures::Constant, &Solved)> {
+        self.fit.constants.iter().enumerate().map(|(i, found)| (self.of.solved_for(i), found))
     }
 
-    /// Returns the rows of this role, with their numbers.
-    fn rows(&self, role: Role) -> impl Iterator<Item = (usize, &Row, &Compared)> {
+    /// Returns the rows of these roles, with their numbers.
+    fn rows(
+        &self,
+        wanted: impl Fn(Role) -> bool,
+    ) -> impl Iterator<Item = (usize, &Row, &Compared)> {
         let all = self.of.rows.iter().zip(&self.fit.rows).enumerate();
-        all.map(|(i, (row, c))| (i + 1, row, c)).filter(move |(_, row, _)| row.role == role)
+        all.map(|(i, (row, c))| (i + 1, row, c)).filter(move |(_, row, _)| wanted(row.role))
     }
 
-    fn names(&self, constants: &[usize]) -> Vec<&'static str> {
-        constants.iter().map(|i| self.of.unknowns[*i].key.name).collect()
+    fn fitted(&self) -> impl Iterator<Item = (usize, &Row, &Compared)> {
+        self.rows(|role| role == Role::Fit)
+    }
+
+    fn predicted(&self) -> impl Iterator<Item = (usize, &Row, &Compared)> {
+        self.rows(|role| role == Role::Predicted)
+    }
+
+    fn names(&self, constants: &[usize]) -> Vec<&str> {
+        constants.iter().map(|i| &*self.of.solved_for(*i).key).collect()
     }
 
     fn document(&self) -> Document {
         let (of, fit) = (self.of, self.fit);
         let mut doc = Document::titled(format!("{} on {}", of.name, of.profile.name));
         doc.line(&of.about);
-        let (fitted, predicted) =
-            (self.rows(Role::Fit).count(), self.rows(Role::Predicted).count());
+        let (fitted, predicted) = (self.fitted().count(), self.predicted().count());
         let (constants, runs) = (of.unknowns.len(), fit.runs);
         doc.line(format!(
             "rows to fit: {fitted}, predicted: {predicted}; constants: {constants}; runs: {runs}"
         ));
         doc.line(self.freedom());
         doc.table(self.solved());
-        doc.table(self.fitted());
-        doc.table(self.predicted());
+        doc.table(self.to_fit());
+        for role in ["predicted", "exact", "bound", "definition", "shown"] {
+            doc.table(self.judged(role));
+        }
         let groups = self.groups();
-        if !groups.is_empty() || predicted > 0 {
+        let claims = self.rows(|role| role != Role::Predicted).filter_map(|(_, _, c)| c.holds);
+        let claims: Vec<bool> = claims.collect();
+        if !groups.is_empty() || predicted + claims.len() > 0 {
             doc.gap();
         }
         for group in groups {
@@ -115,6 +131,10 @@ impl Found<'_> {
         }
         if predicted > 0 {
             doc.line(self.verdict());
+        }
+        if !claims.is_empty() {
+            let held = claims.iter().filter(|holds| **holds).count();
+            doc.line(format!("{held} of {} other claims hold", claims.len()));
         }
         if let Some(moved) = &fit.sensitivity {
             doc.table(self.followers(moved));
@@ -128,8 +148,8 @@ impl Found<'_> {
     /// Describes what the rows are worth. With as many constants as rows, and nothing predicted,
     /// there is no evidence.
     fn freedom(&self) -> String {
-        let (fitted, free) = (self.rows(Role::Fit).count(), self.fit.freedom);
-        let (solved, predicted) = (fitted - free, self.rows(Role::Predicted).count());
+        let (fitted, free) = (self.fitted().count(), self.fit.freedom);
+        let (solved, predicted) = (fitted - free, self.predicted().count());
         let verdict = if free + predicted == 0 { ": believe nothing" } else { "" };
         format!(
             "degrees of freedom: {free}, of {fitted} rows less {solved} that are used up; \
@@ -139,8 +159,8 @@ impl Found<'_> {
 
     /// Returns the table of constants that were moved, and the changes that follow.
     fn followers(&self, moved: &[Moved]) -> Table {
-        let solved = self.constants().map(|(unknown, _)| unknown.key.name.to_owned());
-        let predicted = self.rows(Role::Predicted).map(|(n, _, _)| format!("row {n}"));
+        let solved = self.constants().map(|(unknown, _)| unknown.key.clone());
+        let predicted = self.predicted().map(|(n, _, _)| format!("row {n}"));
         let heads = ["moved", "by"].map(str::to_owned).into_iter().chain(solved).chain(predicted);
         let heads: Vec<String> = heads.collect();
         let mut table = Table::new(heads.iter().map(String::as_str)).right(1..heads.len());
@@ -151,15 +171,15 @@ impl Found<'_> {
                 State::Determined(_) => percent(*by),
                 _ => String::new(),
             });
-            let rows = self.rows(Role::Predicted).map(|(n, _, _)| percent(rows[n - 1]));
-            let cells = [m.key.to_owned(), m.nudge.to_string()];
+            let rows = self.predicted().map(|(n, _, _)| percent(rows[n - 1]));
+            let cells = [m.key.clone(), m.nudge.to_string()];
             table.row(cells.into_iter().chain(known).chain(rows).map(Cell::from));
         }
         table
     }
 
     /// Returns the sets of constants that cannot be told apart.
-    fn groups(&self) -> Vec<Vec<&'static str>> {
+    fn groups(&self) -> Vec<Vec<&str>> {
         let mut all: Vec<Vec<&str>> = Vec::new();
         for (i, (_, constant)) in self.constants().enumerate() {
             let State::Undetermined(others) = &constant.state else { continue };
@@ -175,14 +195,14 @@ impl Found<'_> {
     }
 
     fn verdict(&self) -> String {
-        let count =
-            |holds| self.rows(Role::Predicted).filter(|(_, _, c)| c.holds() == Some(holds)).count();
-        let (all, within, outside) =
-            (self.rows(Role::Predicted).count(), count(true), count(false));
+        let count = |holds| self.predicted().filter(|(_, _, c)| c.holds == Some(holds)).count();
+        let tolerances = self.predicted().any(|(_, row, _)| row.tolerance.is_some());
+        let error = if tolerances { "error or tolerance" } else { "95 % error" };
+        let (all, within, outside) = (self.predicted().count(), count(true), count(false));
         match (outside, all - within - outside) {
-            (0, 0) => format!("{within} of {all} predictions are within their 95 % error"),
+            (0, 0) => format!("{within} of {all} predictions are within their {error}"),
             (0, without) => format!("{within} of {all} predictions hold; {without} have no error"),
-            _ => format!("{outside} of {all} predictions are OUTSIDE their 95 % error"),
+            _ => format!("{outside} of {all} predictions are OUTSIDE their {error}"),
         }
     }
 
@@ -193,11 +213,11 @@ impl Found<'_> {
         for (unknown, constant) in self.constants() {
             let (value, interval) = self.certainty(constant);
             table.row([
-                unknown.key.name.to_owned(),
-                amount(unknown.start),
+                unknown.key.clone(),
+                amount(unknown.value),
                 value,
                 interval,
-                unknown.key.unit().to_owned(),
+                unknown.unit.clone(),
                 constant.rows.len().to_string(),
             ]);
         }
@@ -205,7 +225,7 @@ impl Found<'_> {
     }
 
     /// Returns the value of a constant for people, and its interval or the lack of one.
-    fn certainty(&self, constant: &Constant) -> (String, String) {
+    fn certainty(&self, constant: &Solved) -> (String, String) {
         let undetermined = "undetermined".to_owned();
         match &constant.state {
             State::Determined(Some((low, high))) => {
@@ -224,11 +244,11 @@ impl Found<'_> {
     }
 
     /// Returns the table of rows to fit.
-    fn fitted(&self) -> Table {
+    fn to_fit(&self) -> Table {
         let heads =
             ["row", "to fit", "metric", "measured", "computed", "unit", "percent", "spreads"];
         let mut table = Table::new(heads).right([0, 3, 4, 6, 7]);
-        for (n, row, c) in self.rows(Role::Fit) {
+        for (n, row, c) in self.fitted() {
             let spreads = c.spreads.map_or("".into(), |s| Cell::from(format!("{s:+.1}")));
             let cells = self.compared(n, row, c).into_iter().map(Cell::from);
             table.row(cells.chain([spreads]));
@@ -236,41 +256,48 @@ impl Found<'_> {
         table
     }
 
-    /// Returns the table of predicted rows.
-    fn predicted(&self) -> Table {
-        let heads =
-            ["row", "predicted", "metric", "measured", "computed", "unit", "percent", "error", ""];
+    /// Returns the table of rows of a role that are not fitted.
+    fn judged(&self, role: &'static str) -> Table {
+        let heads = ["row", role, "metric", "measured", "computed", "unit", "percent", "error", ""];
         let mut table = Table::new(heads).right([0, 3, 4, 6, 7]);
-        for (n, row, c) in self.rows(Role::Predicted) {
+        for (n, row, c) in self.rows(|of| of != Role::Fit && of.name() == role) {
             let error = c.error.map(|e| format!("{:.2}", percent(e, row.value)));
-            let verdict = match c.holds() {
-                Some(true) => "within".to_owned(),
-                Some(false) => "OUTSIDE".to_owned(),
-                None if c.rests_on.is_empty() => String::new(),
-                None => format!("rests on {}", self.names(&c.rests_on).join(", ")),
+            let verdict = match (c.holds, row.role) {
+                (Some(true), Role::Predicted) => "within".to_owned(),
+                (Some(false), Role::Predicted) => "OUTSIDE".to_owned(),
+                (Some(holds), _) => if holds { "holds" } else { "MISS" }.to_owned(),
+                (None, _) if c.rests_on.is_empty() => String::new(),
+                (None, _) => format!("rests on {}", self.names(&c.rests_on).join(", ")),
             };
             let cells = self.compared(n, row, c);
-            table.row(cells.into_iter().chain([error.unwrap_or_default(), verdict]));
+            let error = error.unwrap_or_else(|| row.allowed("computed"));
+            table.row(cells.into_iter().chain([error, verdict]));
         }
         table
     }
 
     /// Returns the cells that tables of rows share, numbers in the units of `run`.
     fn compared(&self, n: usize, row: &Row, c: &Compared) -> [String; 7] {
-        let plan = self.of.run_of(row);
-        let set = plan.set.iter().map(|s| format!(" {}", own_name(s)));
-        let run = plan.scenario.clone() + &set.collect::<String>();
-        let (measured, unit) = people(row.metric.unit(), row.value);
-        let (computed, _) = people(row.metric.unit(), c.computed);
-        let unit = match (unit, row.metric.unit().name()) {
-            ("", "") if row.metric.is_by_packet() => "a packet",
-            ("", own) => own,
-            (unit, _) => unit,
+        let run = self.of.run_of(row).map_or(row.figure.clone(), |plan| {
+            let set = plan.set.iter().map(|s| format!(" {}", own_name(s)));
+            plan.scenario.clone() + &set.collect::<String>()
+        });
+        let (measured, computed, unit) = match row.metric() {
+            None => (row.value, c.computed, &*row.unit),
+            Some(metric) => {
+                let (measured, unit) = people(metric.unit(), row.value);
+                let unit = match (unit, metric.unit().name()) {
+                    ("", "") if metric.is_by_packet() => "a packet",
+                    ("", own) => own,
+                    (unit, _) => unit,
+                };
+                (measured, people(metric.unit(), c.computed).0, unit)
+            }
         };
         [
             n.to_string(),
             run,
-            row.metric.name.clone(),
+            row.computed_from(),
             amount(measured),
             amount(computed),
             unit.to_owned(),
@@ -299,22 +326,22 @@ impl Found<'_> {
     }
 
     /// Returns the constants that rows depend on, with the changes that follow them.
-    fn moved(&self, moved: &[Moved]) -> Vec<MovedConstant> {
-        let of = |m: &Moved| {
+    fn moved<'a>(&'a self, moved: &'a [Moved]) -> Vec<MovedConstant<'a>> {
+        let of = |m: &'a Moved| {
             let (constants, rows) = m.follows.as_ref()?;
             let known = self.constants().zip(constants);
             let known = known.filter(|((_, c), _)| matches!(c.state, State::Determined(_)));
             Some(MovedConstant {
-                moved: m.key,
+                moved: &m.key,
                 by: m.nudge.to_string(),
-                constants: known.map(|((u, _), by)| (u.key.name, rounded(*by))).collect(),
+                constants: known.map(|((u, _), by)| (&*u.key, rounded(*by))).collect(),
                 rows: rows.iter().map(|by| rounded(*by)).collect(),
             })
         };
         moved.iter().filter_map(of).collect()
     }
 
-    fn constant(&self, unknown: &Unknown, c: &Constant) -> FittedConstant {
+    fn constant<'a>(&'a self, unknown: &'a figures::Constant, c: &Solved) -> FittedConstant<'a> {
         let (state, interval, with) = match &c.state {
             State::Determined(interval) => ("determined", *interval, Vec::new()),
             State::AtBound => ("at_bound", None, Vec::new()),
@@ -323,9 +350,9 @@ impl Found<'_> {
         };
         let value = matches!(c.state, State::Determined(_) | State::AtBound);
         FittedConstant {
-            constant: unknown.key.name,
-            unit: unknown.key.unit(),
-            profile_value: rounded(unknown.start),
+            constant: &unknown.key,
+            unit: &unknown.unit,
+            profile_value: rounded(unknown.value),
             value: value.then(|| rounded(c.value)),
             low: interval.map(|i| rounded(i.0)),
             high: interval.map(|i| rounded(i.1)),
@@ -340,18 +367,20 @@ impl Found<'_> {
         ComparedRow {
             row: n,
             place: &row.place,
+            figure: (!row.figure.is_empty()).then_some(&row.figure),
             role: row.role,
-            scenario: &plan.scenario,
-            set: &plan.set,
-            metric: &row.metric.name,
-            unit: row.metric.unit().name(),
+            scenario: plan.map(|plan| &*plan.scenario),
+            set: plan.map_or(&[], |plan| &plan.set),
+            metric: row.computed_from(),
+            unit: &row.unit,
             measured: rounded(row.value),
             spread: row.spread.map(rounded),
             computed: rounded(c.computed),
             difference: rounded(c.difference),
             spreads: c.spreads.map(rounded),
             error: c.error.map(rounded),
-            holds: c.holds(),
+            tolerance: row.tolerance,
+            holds: c.holds,
             rests_on: self.names(&c.rests_on),
             source: &row.source,
         }
@@ -372,10 +401,10 @@ pub(crate) struct Fitted<'a> {
     /// SHA-256 of its content, a line `key=value` for each of its keys, in hexadecimal.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     profile_sha256: String,
-    constants: Vec<FittedConstant>,
+    constants: Vec<FittedConstant<'a>>,
     rows: Vec<ComparedRow<'a>>,
     /// Constants that the rows show in combination only.
-    undetermined: Vec<Vec<&'static str>>,
+    undetermined: Vec<Vec<&'a str>>,
     /// The sum of squared differences of rows to fit, in spreads; relative to the measured values
     /// if there are no spreads.
     squares: f64,
@@ -385,26 +414,26 @@ pub(crate) struct Fitted<'a> {
     runs: usize,
     /// With `--sensitivity`: the constants that were not solved for and that rows depend on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sensitivity: Option<Vec<MovedConstant>>,
+    sensitivity: Option<Vec<MovedConstant<'a>>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct MovedConstant {
+struct MovedConstant<'a> {
     /// Its key.
-    moved: &'static str,
+    moved: &'a str,
     /// Its step: a share, or an amount in its unit.
     by: String,
     /// The relative change of each determined constant, solved again.
-    constants: BTreeMap<&'static str, f64>,
+    constants: BTreeMap<&'a str, f64>,
     /// The relative change of each row then.
     rows: Vec<f64>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct FittedConstant {
+struct FittedConstant<'a> {
     /// Its key.
-    constant: &'static str,
-    unit: &'static str,
+    constant: &'a str,
+    unit: &'a str,
     /// The start of the search.
     profile_value: f64,
     /// Null if the rows do not determine it.
@@ -417,7 +446,7 @@ struct FittedConstant {
     /// `undetermined`; `unused`: no row to fit depends on it.
     state: &'static str,
     /// Constants that it cannot be told apart from.
-    with: Vec<&'static str>,
+    with: Vec<&'a str>,
     /// The rows to fit that depend on it.
     rows: Vec<usize>,
 }
@@ -428,10 +457,15 @@ struct ComparedRow<'a> {
     row: usize,
     /// File and line.
     place: &'a str,
+    /// Its name, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    figure: Option<&'a str>,
     role: Role,
-    scenario: &'a str,
+    /// Null for a row that is computed from others.
+    scenario: Option<&'a str>,
     set: &'a [String],
-    metric: &'a str,
+    /// A number of a result or a sum, `per` another, or arithmetic on other rows.
+    metric: String,
     /// The unit of all numbers of the row; empty for a pure number.
     unit: &'a str,
     measured: f64,
@@ -445,10 +479,12 @@ struct ComparedRow<'a> {
     spreads: Option<f64>,
     /// The 95 % error of the difference, of a predicted row.
     error: Option<f64>,
-    /// The difference is within that error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tolerance: Option<Tolerance>,
+    /// The difference is within that error or tolerance, or the row's claim holds.
     holds: Option<bool>,
     /// Constants that a predicted row depends on and that the rows to fit do not determine.
-    rests_on: Vec<&'static str>,
+    rests_on: Vec<&'a str>,
     source: &'a str,
 }
 

@@ -41,15 +41,7 @@ pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result
         else {
             return true;
         };
-        line.doing(p.to_string());
-        match p.doing {
-            Stage::Row { done, total, .. }
-            | Stage::Combination { done, total }
-            | Stage::Sensitivity { done, total, .. } => {
-                line.at(done as u64, total as u64);
-            }
-            Stage::Fit { .. } => {}
-        }
+        tell(line, &p);
         !interrupt.came()
     };
     let in_parts = !matches!(args.output.format, Format::Json | Format::Csv | Format::Ndjson);
@@ -105,6 +97,20 @@ pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result
         }
         Verdict::Misses { .. } => MISSED,
     })
+}
+
+/// Shows a stage of a study of rows.
+pub(crate) fn tell(line: &Progress, p: &figures::Progress<'_>) {
+    match p.doing {
+        Stage::Run => return,
+        Stage::Row { done, total, .. }
+        | Stage::Combination { done, total }
+        | Stage::Sensitivity { done, total, .. } => {
+            line.at(done as u64, total as u64);
+        }
+        Stage::Fit { .. } => {}
+    }
+    line.doing(p.to_string());
 }
 
 /// Runs the summary of each system that has one, in parallel.

@@ -64,23 +64,50 @@ pub fn of_measurements(registry: &Registry) -> Value {
             { "type": "string", "pattern": "^\\s*[0-9.]+([eE][+-]?[0-9]+)?\\s*%\\s*$" },
         ],
     });
+    let settings = json!({
+        "type": "array", "items": { "type": "string", "pattern": "=" },
+        "description": "Settings as with --set",
+    });
+    let scenario = text("Name of a scenario, or path of a .toml file beside this one");
+    let names = json!({ "type": "array", "items": { "type": "string" } });
+    let run = json!({ "scenario": scenario, "set": settings, "constants": names });
     let shared = json!({
-        "scenario": text("Name of a scenario, or path of a .toml file beside this one"),
-        "set": {
-            "type": "array", "items": { "type": "string", "pattern": "=" },
-            "description": "Settings as with --set",
-        },
+        "run": text("The name of a run of this file"),
+        "scenario": scenario,
+        "set": settings,
         "spread": spread,
         "role": {
-            "enum": ["fit", "predicted", "check"],
-            "description": "A predicted row moves no constant; `check` is its old name",
+            "enum": [
+                "fit", "predicted", "exact", "at_or_below", "at_or_above", "definition", "shown",
+                "check",
+            ],
+            "description": "Only rows of role fit move constants; `check` was predicted's name",
         },
     });
+    let amount = json!({ "type": "number", "minimum": 0 });
     let row = json!({
+        "figure": text("Its name, for rows that are derived from it"),
         "metric": text("A number of a result, or a sum with +: doorbell list --metrics"),
+        "per": text("One to divide it by"),
+        "factor": { "type": "number", "not": { "const": 0 } },
+        "derived": entries(
+            json!({
+                "rule": { "enum": ["difference", "ratio", "sum"] },
+                "from": {
+                    "type": "array", "items": text("A figure"), "minItems": 2, "maxItems": 2,
+                },
+            }),
+            &["rule", "from"],
+        ),
         "value": { "type": "number" },
         "unit": text("The unit of value and spread; a pure number has none"),
+        "tolerance": {
+            "type": "object", "properties": { "rel": amount, "abs": amount },
+            "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+        },
         "source": text("Tool and date, so that it can be found"),
+        "passage": text("The passage in it"),
+        "note": text("For readers"),
     });
     let formats: Vec<&str> = Format::ALL.iter().map(|(_, name, _)| *name).collect();
     let counters = json!({
@@ -115,16 +142,27 @@ pub fn of_measurements(registry: &Registry) -> Value {
         "name": text("What tables and profiles call it"),
         "about": text("One line"),
         "profile": text("The profile to start from: a name, or a .toml file beside this one"),
+        "set": settings,
         "constant": list(entries(constant, &["key"])),
-        "row": list(entries(with(row), &["scenario", "metric", "value", "source"])),
-        "counters": list(entries(with(counters), &["scenario", "format", "metrics"])),
+        "run": { "type": "object", "additionalProperties": entries(run, &["scenario"]) },
+        "row": list(any_of(entries(with(row), &["value", "source"]), &[
+            &["metric", "run"], &["metric", "scenario"], &["derived"],
+        ])),
+        "counters": list(any_of(entries(with(counters), &["format", "metrics"]), &[
+            &["run"], &["scenario"],
+        ])),
     });
     let mut whole = entries(heads, &["name", "about", "profile", "constant"]);
     whole["$schema"] = json!(DRAFT);
     whole["title"] = json!("Doorbell measurements");
     whole["description"] = json!("Numbers measured on a machine: doorbell fit FILE");
-    whole["anyOf"] = json!([{ "required": ["row"] }, { "required": ["counters"] }]);
-    whole
+    any_of(whole, &[&["row"], &["counters"]])
+}
+
+/// Returns the schema of a table that has one of these sets of entries.
+fn any_of(mut table: Value, sets: &[&[&str]]) -> Value {
+    table["anyOf"] = sets.iter().map(|set| json!({ "required": set })).collect();
+    table
 }
 
 /// Returns the schema of a table with these entries.

@@ -87,18 +87,24 @@ pub trait Measuring {
 
 /// The reason why a figure could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct MeasureError(pub String);
+pub enum MeasureError {
+    /// A run has no result.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Any other.
+    #[error("{0}")]
+    Other(String),
+}
 
 impl MeasureError {
     /// Makes the error with this explanation.
     pub fn new(why: impl Into<String>) -> MeasureError {
-        MeasureError(why.into())
+        MeasureError::Other(why.into())
     }
 
     /// Makes the error for the last arm of a system's `match figure`.
     pub fn unknown_figure(figure: &str) -> MeasureError {
-        MeasureError(format!("the system has a row `{figure}` but does not measure it"))
+        MeasureError::new(format!("the system has a row `{figure}` but does not measure it"))
     }
 }
 
@@ -106,12 +112,12 @@ macro_rules! measure_errors {
     ($($error:ty)*) => {$(
         impl From<$error> for MeasureError {
             fn from(e: $error) -> MeasureError {
-                MeasureError(e.to_string())
+                MeasureError::new(e.to_string())
             }
         }
     )*};
 }
-measure_errors!(InputError SettingError RunError RulesError);
+measure_errors!(InputError SettingError RulesError);
 
 /// The scenarios and settings that show a system's switch.
 ///

@@ -128,7 +128,7 @@ pub fn measurements(
             "\n[[row]]\nscenario = {}\nset = []                  # such as \"traffic.burst=8\"\n\
              metric = \"{metric}\"  # doorbell list --metrics {}\nvalue = {}\nunit = \"{unit}\"\n\
              spread = \"1 %\"            # one standard deviation\nrole = \"fit\"              \
-             # or \"check\": to be predicted\nsource = \"computed; replace by tool and date\"\n",
+             # or \"predicted\"\nsource = \"computed; replace by tool and date\"\n",
             quoted(scenario),
             system.name,
             rounded(value)

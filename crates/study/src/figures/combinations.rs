@@ -124,7 +124,7 @@ impl FitGroup {
         let failed = rows.into_iter().find(|at| {
             let row = &sheet.rows[*at];
             let most = nearly * row.scale();
-            let nearer = |m: f64| m + (row.published - m).clamp(-most, most);
+            let nearer = |m: f64| m + (row.value - m).clamp(-most, most);
             let measured = bench.measure(constants, *at).map(nearer);
             judge(sheet, *at, measured, sheet.declared_inputs(row), fits).holds != Some(true)
         });

@@ -97,7 +97,7 @@ impl Constant {
 /// The constants of one system, in their author's order, and its choices between models.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Constants {
-    pub(super) numbers: Vec<Constant>,
+    pub(crate) numbers: Vec<Constant>,
     pub(super) choices: Vec<Choice>,
 }
 
@@ -144,14 +144,12 @@ impl Constants {
         self.iter().map(|c| c.key.as_str()).chain(self.choices.iter().map(|c| c.key.as_str()))
     }
 
-    /// Returns only the named constants, in the order of `self`, and all choices. A run that is
-    /// cached by these alone cannot read another.
-    pub fn only(&self, keys: &[&str]) -> Result<Constants, UnknownConstant> {
-        for key in keys {
-            self.known(key)?;
-        }
-        let numbers = self.iter().filter(|c| keys.contains(&c.key.as_str())).cloned().collect();
-        Ok(Constants { numbers, choices: self.choices.clone() })
+    /// Returns the set with one constant moved by its step.
+    pub(crate) fn moved(&self, at: usize) -> Constants {
+        let mut moved = self.clone();
+        let constant = &mut moved.numbers[at];
+        constant.value = constant.nudge.apply(constant.value);
+        moved
     }
 
     /// Returns the values' bits and the choices' alternatives. Two sets are equal exactly if the
@@ -189,7 +187,7 @@ impl Constants {
         UnknownConstant { key: key.into(), nearest: nearest(key, self.keys()).map(str::to_owned) }
     }
 
-    pub(super) fn position(&self, key: &str) -> Option<usize> {
+    pub(crate) fn position(&self, key: &str) -> Option<usize> {
         self.iter().position(|c| c.key == key)
     }
 }

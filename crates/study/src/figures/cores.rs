@@ -3,10 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The place of a thread that waits for a core: the lowest comes first.
-pub(super) type Rank = [usize; 3];
+pub(crate) type Rank = [usize; 3];
 
 /// Cores shared by threads, of which those with the lowest rank come first.
-pub(super) struct Cores {
+pub(crate) struct Cores {
     pub(super) all: usize,
     state: Mutex<Shared>,
     changed: Condvar,
@@ -21,7 +21,7 @@ struct Shared {
 pub(super) struct Core<'a>(&'a Cores);
 
 impl Cores {
-    pub(super) fn new(all: usize) -> Cores {
+    pub(crate) fn new(all: usize) -> Cores {
         let state = Mutex::new(Shared { free: all, waiting: Vec::new() });
         Cores { all, state, changed: Condvar::new() }
     }

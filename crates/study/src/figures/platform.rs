@@ -8,7 +8,7 @@ use doorbell_systems::published::ModelChoice;
 /// Returns the values of a profile with these constants.
 pub(super) fn with(profile: &Profile, constants: &Constants) -> Values {
     let mut all = profile.all_values();
-    apply(constants, &mut all);
+    apply(constants.choices().iter(), constants.iter(), &mut all);
     all
 }
 
@@ -28,7 +28,7 @@ pub(super) fn choice(profile: &Profile, c: &ModelChoice) -> Choice {
 
 /// Returns the numbers of a profile as constants of a reproduction, in the system's order. Words
 /// are not constants: they choose between models.
-pub(super) fn constants(profile: &Profile) -> Vec<Constant> {
+pub(crate) fn constants(profile: &Profile) -> Vec<Constant> {
     let numbers = profile.values.iter().filter_map(|(k, v)| match v {
         Value::Number(n) => Some((k, *n)),
         Value::Word(_) | Value::Text(_) => None,
@@ -45,7 +45,7 @@ pub(super) fn constants(profile: &Profile) -> Vec<Constant> {
 }
 
 /// Returns the step of a value of this key in a sensitivity run: 1 %, or to the next allowed value.
-pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
+fn nudge(key: &Key, value: f64) -> Perturbation {
     use Perturbation::{Abs, Rel};
     match key.kind {
         Kind::Among { values, .. } => {
@@ -65,13 +65,17 @@ pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
 /// Sets every key that has a constant or a choice. Unlike a user, a solver or a sensitivity run may
 /// leave the steps of a key. Panics if the alternative of a choice is not allowed: a fault of its
 /// author.
-pub(crate) fn apply(constants: &Constants, values: &mut Values) {
-    for choice in constants.choices() {
+pub(super) fn apply<'a>(
+    choices: impl Iterator<Item = &'a Choice>,
+    numbers: impl Iterator<Item = &'a Constant>,
+    values: &mut Values,
+) {
+    for choice in choices {
         if let Some((key, v)) = values.find_mut(&choice.key) {
             *v = key.parse(choice.value()).unwrap_or_else(|e| panic!("{e}"));
         }
     }
-    for c in constants.iter() {
+    for c in numbers {
         if let Some((_, v)) = values.find_mut(&c.key) {
             *v = Value::Number(c.value);
         }

@@ -55,7 +55,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the distance from the published value, relative to it; `None` if there is none.
     pub fn off_by(&self) -> Option<f64> {
-        let published = self.row.published;
+        let published = self.row.value;
         let measured = *self.measured.as_ref().ok()?;
         (published != 0.0).then(|| (measured - published) / published.abs())
     }
@@ -157,7 +157,7 @@ impl Report {
 
 /// Rounds a measured value as it is judged and printed: to six significant digits, which hides the
 /// last bits of a platform's `libm`. Exact rows keep twelve, or all digits of a whole number.
-pub(super) fn settle(measured: f64, role: Role) -> f64 {
+pub(crate) fn settle(measured: f64, role: Role) -> f64 {
     if matches!(role, Role::Exact | Role::Definition) && measured.fract() == 0.0 {
         return measured;
     }

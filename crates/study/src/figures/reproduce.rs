@@ -7,10 +7,9 @@ use super::{
     FigureSet, FigureSetError, Fit, MeasureError, SetError, Setting, UnknownConstant, combinations,
     fit, sensitivity,
 };
-use crate::memo::Memo;
 use doorbell_spec::nearest;
 use doorbell_systems::cores;
-use std::sync::{Mutex, PoisonError, atomic::AtomicBool, mpsc};
+use std::sync::{Mutex, PoisonError, mpsc};
 
 /// The options of `doorbell reproduce`, except the systems.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -107,14 +106,7 @@ pub(super) fn reproduce_on(
     let cores = Cores::new(cores);
     let systems: Option<Vec<SystemReport>> = std::thread::scope(|threads| {
         let runs = sheets.iter().enumerate().map(|(place, sheet)| {
-            let bench = Bench {
-                sheet,
-                cores: &cores,
-                rank: [place.min(1), FITS, place],
-                progress: &tell,
-                stopped: AtomicBool::new(false),
-                done: Memo::default(),
-            };
+            let bench = Bench::new(sheet, (&cores, [place.min(1), FITS, place]), &tell);
             let (send, rows) = mpsc::channel();
             // The receiver stays until the sender is gone.
             let judged = move |report: &SystemReport| drop(send.send(report.clone()));
@@ -135,7 +127,7 @@ pub(super) fn reproduce_on(
 /// Returns the report of a system, or nothing if `progress` ended it. `judged` gets it as soon as
 /// only the sensitivity run is missing.
 fn run(
-    bench: Bench<'_>,
+    mut bench: Bench<'_>,
     options: &Options,
     judged: impl FnOnce(&SystemReport),
 ) -> Option<SystemReport> {
@@ -147,7 +139,7 @@ fn run(
         bench.tell(Stage::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
         bench.measure(&constants, at)
     });
-    let bench = Bench { rank: [bench.rank[0], OTHERS, bench.rank[2]], ..bench };
+    bench.rank[1] = OTHERS;
     let move_all = || sensitivity::measure(&bench, &constants, &fits, &slopes);
     // Whether a row rests on a fit that failed is known when all constants were moved.
     let failed = fits.iter().any(|f| f.failed.is_some());
@@ -218,8 +210,7 @@ pub(super) fn judge(
         notes.push(format!("not measured: {why}"));
     }
     if let Some(derived) = &row.derived {
-        let ([a, b], sign) = (&derived.from, derived.rule.sign());
-        notes.push(format!("computed: {a} {sign} {b}"));
+        notes.push(format!("computed: {derived}"));
     }
     let chosen =
         sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));

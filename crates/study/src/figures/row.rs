@@ -1,8 +1,9 @@
-//! A row: one published figure, and the claim that a run makes about it.
+//! A row: a number measured on a machine, and the claim that a run makes about it.
 
+use doorbell_spec::Sum;
 use std::fmt;
 
-/// The claim of a run about a figure.
+/// The claim of a run about a row.
 #[derive(
     Clone,
     Copy,
@@ -17,7 +18,7 @@ use std::fmt;
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "RowRole")]
 pub enum Role {
-    /// Must equal the figure, or lie within its tolerance if that was itself counted on a noisy
+    /// Must equal the value, or lie within its tolerance if that was itself counted on a noisy
     /// machine.
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
@@ -70,14 +71,22 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// Returns whether `measured` is close enough to `published`.
-    pub(crate) fn admits(self, published: f64, measured: f64) -> bool {
+    /// Returns whether `computed` is close enough to a `value`.
+    pub(crate) fn admits(self, value: f64, computed: f64) -> bool {
         let allowed = match self {
-            Tolerance::Rel(share) => share * published.abs(),
+            Tolerance::Rel(share) => share * value.abs(),
             Tolerance::Abs(by) => by,
         };
         // The edge belongs to the tolerance, also when 0.1 + 0.2 is not 0.3.
-        (measured - published).abs() <= allowed + 1e-12 * published.abs()
+        (computed - value).abs() <= allowed + 1e-12 * value.abs()
+    }
+
+    /// Returns it in another unit.
+    pub(crate) fn times(self, size: f64) -> Tolerance {
+        match self {
+            Tolerance::Rel(share) => Tolerance::Rel(share),
+            Tolerance::Abs(by) => Tolerance::Abs(by * size),
+        }
     }
 }
 
@@ -91,7 +100,7 @@ impl fmt::Display for Tolerance {
     }
 }
 
-/// A row that is arithmetic on other rows' measured values.
+/// A row that is arithmetic on what is computed for other rows.
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Derived {
@@ -99,6 +108,13 @@ pub struct Derived {
     pub rule: Rule,
     /// The two rows.
     pub from: [String; 2],
+}
+
+impl fmt::Display for Derived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = &self.from;
+        write!(f, "{a} {} {b}", self.rule.sign())
+    }
 }
 
 /// The arithmetic of a derived row.
@@ -134,69 +150,77 @@ impl Rule {
 }
 
 /// A number of a run, or a quotient of two.
-#[derive(Clone, PartialEq, Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunNumber {
-    /// The name of the run.
-    pub run: String,
-    /// The number, as `doorbell list --metrics` names it, or a sum with `+`.
-    pub metric: String,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Number {
+    /// The index of the run.
+    pub run: usize,
+    /// The number, as `doorbell list --metrics` names it, or a sum.
+    pub metric: Sum,
     /// A number or a sum of the same run to divide by. Nothing of nothing is 0.
-    pub per: Option<String>,
-    /// The factor from the metric's unit to the row's. Units that `--set` knows need none.
-    pub factor: Option<f64>,
+    pub per: Option<Sum>,
+    /// The factor from the metric's unit to the row's.
+    pub factor: f64,
 }
 
-/// One published figure. The figure's name starts with its system's: `mlx5.rate_gen2_off`.
-#[derive(Clone, PartialEq, Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+impl Number {
+    /// Returns its names for people.
+    pub fn name(&self) -> String {
+        let per = self.per.as_ref().map_or(String::new(), |per| format!(" per {}", per.name));
+        format!("{}{per}", self.metric.name)
+    }
+}
+
+/// A number that was measured on a machine, and the claim of a run about it.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Stable dotted name.
+    /// A stable name; of a published figure it is dotted and begins with its system's:
+    /// `mlx5.rate_gen2_off`.
     pub figure: String,
-    /// Unit of the published and the measured value.
+    /// File and line, if it is of a file.
+    pub place: String,
+    /// The value, in the unit.
+    pub value: f64,
+    /// Unit of the value and of what is computed for it.
     pub unit: String,
-    /// The published value.
-    pub published: f64,
-    /// Its spread, where the source gives one (17.01 ±0.20).
+    /// One standard deviation of the value, or the spread that the source gives (17.01 ±0.20).
     pub spread: Option<f64>,
     /// The claim of a run.
     pub role: Role,
-    /// The tolerance. Predicted rows have one, exact rows and definitions may have one, the others
-    /// have none.
+    /// The tolerance. Published rows that are predicted have one. Exact rows, definitions, and
+    /// rows of one's own that are predicted may have one, the others have none.
     pub tolerance: Option<Tolerance>,
-    /// The document that it is published in, so that it can be found; in a file its short name.
-    pub document: String,
+    /// The origin: of a published row, the document, so that it can be found.
+    pub source: String,
     /// The passage in it, quoted or pointed at.
     pub passage: String,
     /// A note for the reader.
-    #[serde(default)]
     pub note: String,
     /// The row of the same experiment in the other state (off and on). `--swap` exchanges their
     /// roles.
     pub swap: Option<String>,
-    /// The number of a run that measures it. Without one, code does, or it is derived.
-    pub number: Option<RunNumber>,
-    /// Set for a row that is computed from other rows instead of being measured.
+    /// The number of a run that it is. Without one, code computes it, or it is derived.
+    pub number: Option<Number>,
+    /// Set for a row that is computed from other rows.
     pub derived: Option<Derived>,
     /// Keys of the constants that it depends on directly; `None` if undeclared. A sensitivity run
     /// finds them, and says where the two disagree.
     pub inputs: Option<Vec<String>>,
     /// Depends on nothing but its inputs, however far they move. Its run gets no other constant.
-    #[serde(default)]
     pub alone: bool,
 }
 
 impl Row {
     /// Makes a row without tolerance, source or note.
-    pub fn new(figure: &str, published: f64, unit: &str, role: Role) -> Row {
+    pub fn new(figure: &str, value: f64, unit: &str, role: Role) -> Row {
         Row {
             figure: figure.into(),
+            place: String::new(),
+            value,
             unit: unit.into(),
-            published,
             spread: None,
             role,
             tolerance: None,
-            document: String::new(),
+            source: String::new(),
             passage: String::new(),
             note: String::new(),
             swap: None,
@@ -208,9 +232,36 @@ impl Row {
     }
 
     /// Returns the place of publication.
-    pub fn place(&self) -> String {
-        let parts = [self.document.as_str(), &self.passage];
+    pub fn published_in(&self) -> String {
+        let parts = [self.source.as_str(), &self.passage];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+
+    /// Describes what it is compared with: a number of a run, arithmetic on rows, or its own name.
+    pub fn computed_from(&self) -> String {
+        match (&self.number, &self.derived) {
+            (Some(number), _) => number.name(),
+            (None, Some(derived)) => derived.to_string(),
+            (None, None) => self.figure.clone(),
+        }
+    }
+
+    /// Returns the metric of a row that is in its metric's unit.
+    pub fn metric(&self) -> Option<&Sum> {
+        let plain = |n: &&Number| n.per.is_none() && n.factor == 1.0;
+        let metric = self.number.as_ref().filter(plain).map(|n| &n.metric);
+        metric.filter(|metric| metric.unit().name() == self.unit)
+    }
+
+    /// Describes its tolerance, or the bound of what is `computed`, for people.
+    pub fn allowed(&self, computed: &str) -> String {
+        match (self.tolerance, self.role) {
+            (Some(tolerance), _) => tolerance.to_string(),
+            (None, Role::Exact) => "none".to_owned(),
+            (None, Role::AtOrBelow) => format!("≤ {computed}"),
+            (None, Role::AtOrAbove) => format!("≥ {computed}"),
+            (None, _) => String::new(),
+        }
     }
 
     /// Returns it with this tolerance.
@@ -219,30 +270,34 @@ impl Row {
         self
     }
 
-    /// Returns whether `measured` satisfies the row's claim; `None` without a claim.
-    pub fn judge(&self, measured: f64) -> Option<bool> {
-        let published = self.published;
+    /// Returns whether `computed` satisfies the row's claim; `None` without a claim.
+    pub fn judge(&self, computed: f64) -> Option<bool> {
         match self.role {
             Role::Definition | Role::Fit | Role::Shown => None,
             // Equal within the rounding of a count that was divided and multiplied again.
             Role::Exact => {
-                Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured))
+                Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(self.value, computed))
             }
-            Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(published, measured))),
-            Role::AtOrBelow => Some(published <= measured),
-            Role::AtOrAbove => Some(published >= measured),
+            Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(self.value, computed))),
+            Role::AtOrBelow => Some(self.value <= computed),
+            Role::AtOrAbove => Some(self.value >= computed),
         }
     }
 
-    /// Returns whether a definition was not met. One without a tolerance always is met.
-    pub(crate) fn departs(&self, measured: f64) -> bool {
-        let compared = self.tolerance.filter(|_| self.role == Role::Definition);
-        compared.is_some_and(|t| !t.admits(self.published, measured))
+    /// Returns whether its spread tells how close it has to be: it is fitted, or predicted without
+    /// a tolerance.
+    pub(crate) fn is_within_its_spread(&self) -> bool {
+        matches!((self.role, self.tolerance), (Role::Fit, _) | (Role::Predicted, None))
     }
 
-    /// Returns the reference of residuals and relative changes: the published value, or 1 if that
-    /// is 0.
+    /// Returns whether a definition was not met. One without a tolerance always is met.
+    pub(crate) fn departs(&self, computed: f64) -> bool {
+        let compared = self.tolerance.filter(|_| self.role == Role::Definition);
+        compared.is_some_and(|t| !t.admits(self.value, computed))
+    }
+
+    /// Returns the reference of residuals and relative changes: the value, or 1 if that is 0.
     pub fn scale(&self) -> f64 {
-        if self.published == 0.0 { 1.0 } else { self.published.abs() }
+        if self.value == 0.0 { 1.0 } else { self.value.abs() }
     }
 }

@@ -129,13 +129,14 @@ pub(super) fn measure(
     let still: Vec<Option<f64>> = rows.clone().map(|row| bench.measure(base, row).ok()).collect();
     let changes = |constants: &Constants| -> Vec<Option<f64>> {
         let each = rows.clone().zip(&still);
-        each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
+        let finite = |change: f64| change.is_finite().then_some(change);
+        each.map(|(row, still)| finite(change((*still)?, bench.measure(constants, row).ok()?)))
+            .collect()
     };
     let moved = bench.each(&base.numbers, |at, constant| {
         let total = base.numbers.len();
         bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
-        let mut constants = base.clone();
-        constants.numbers[at].value = constant.nudge.apply(constant.value);
+        let mut constants = base.moved(at);
         let alone = changes(&constants);
         let fitted = constant.fit_row().is_some();
         // The residuals of the fits, before and after.
@@ -202,9 +203,9 @@ pub(super) fn measure(
     }
 }
 
-fn change(from: f64, to: f64) -> Option<f64> {
-    let relative = if from == 0.0 { to } else { (to - from) / from.abs() };
-    relative.is_finite().then_some(relative)
+/// Returns a relative change; the change itself of a number that was 0.
+pub(crate) fn change(from: f64, to: f64) -> f64 {
+    if from == 0.0 { to } else { (to - from) / from.abs() }
 }
 
 /// Returns the residual of a fit, relative to the published value.

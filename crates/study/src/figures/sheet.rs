@@ -4,14 +4,17 @@
 //! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in
 //! a circle.
 
-use super::{Constant, Constants, Role, Row, SetError, Setting, Source, UnknownConstant, fit};
+use super::{
+    Constant, Constants, Models, Role, Row, SetError, Setting, Source, UnknownConstant, fit,
+};
 use doorbell_spec::nearest;
 use doorbell_systems::published::{Headline, MeasureError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Returns the models' value for a figure, in the row's unit, at these constants.
+/// Returns the models' value for a figure that is no number of a run, in the row's unit, at these
+/// constants.
 ///
 /// It may be a whole simulation, and the same constants give the same number. Figures are measured
 /// by several threads at a time. None is asked for twice at the same constants, and no derived row
@@ -71,7 +74,9 @@ pub struct FigureSet {
     pub precision: f64,
     /// The scenarios that show the switch best, if there are any.
     pub headline: Option<Headline>,
-    /// Measures a row.
+    /// The runs of rows.
+    pub models: Arc<Models>,
+    /// Measures the other rows.
     pub measure: Arc<Measure>,
     /// The changes by `--swap` and `--set`, by figure.
     pub(super) remarks: Vec<(String, String)>,
@@ -131,6 +136,7 @@ impl FigureSet {
             jitter: super::MIN_EFFECT,
             precision: fit::RESIDUAL,
             headline: None,
+            models: Arc::default(),
             measure: Arc::new(measure),
             remarks: Vec::new(),
             swapped: None,
@@ -140,7 +146,7 @@ impl FigureSet {
 
     /// Returns the row called `figure`.
     pub(super) fn row(&self, figure: &str) -> Option<&Row> {
-        self.rows.iter().find(|r| r.figure == figure)
+        find(&self.rows, figure)
     }
 
     pub(super) fn index(&self, figure: &str) -> Option<usize> {
@@ -320,48 +326,22 @@ impl FigureSet {
     }
 
     fn check_rows(&self, faults: &mut Vec<String>) {
-        let mut figures = BTreeSet::new();
-        for row in &self.rows {
+        for (at, row) in self.rows.iter().enumerate() {
             let figure = &row.figure;
-            if !figures.insert(figure) {
-                faults.push(format!("the row {figure} is declared twice"));
-            }
             let own = figure.strip_prefix(&self.system).and_then(|rest| rest.strip_prefix('.'));
             if own.is_none_or(str::is_empty) {
                 faults.push(format!("the row {figure} must be called {}.something", self.system));
             }
-            if !row.published.is_finite() {
-                faults.push(format!("the row {figure} has no finite published value"));
+            if row.role == Role::Predicted && row.tolerance.is_none() {
+                faults.push(format!("the row {figure} is predicted but has no tolerance"));
             }
-            match (row.role, row.tolerance) {
-                (Role::Predicted, None) => {
-                    faults.push(format!("the row {figure} is predicted but has no tolerance"));
-                }
-                (Role::AtOrBelow | Role::AtOrAbove | Role::Fit | Role::Shown, Some(_)) => {
-                    let role = row.role.name();
-                    faults.push(format!("the row {figure} is {role}: it can have no tolerance"));
-                }
-                (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x)))
-                    if !(x.is_finite() && x >= 0.0) =>
-                {
-                    faults.push(format!("the row {figure} has the tolerance {x}"));
-                }
-                _ => {}
-            }
+            faults.extend(row_faults(&self.rows, at));
         }
     }
 
     fn check_references(&self, faults: &mut Vec<String>) {
         for row in &self.rows {
             let figure = &row.figure;
-            for parent in row.derived.iter().flat_map(|d| &d.from) {
-                if self.row(parent).is_none() {
-                    faults.push(format!("the row {figure} {}", self.no_such_row(parent)));
-                }
-            }
-            if self.descends_from_itself(row) {
-                faults.push(format!("the row {figure} is derived from itself"));
-            }
             if let Some(partner) = &row.swap {
                 match self.row(partner) {
                     None => faults.push(format!("the row {figure} {}", self.no_such_row(partner))),
@@ -393,34 +373,74 @@ impl FigureSet {
         }
     }
 
-    fn descends_from_itself(&self, row: &Row) -> bool {
-        let mut open: Vec<&str> =
-            row.derived.iter().flat_map(|d| &d.from).map(String::as_str).collect();
-        let mut seen = BTreeSet::new();
-        while let Some(figure) = open.pop() {
-            if figure == row.figure {
-                return true;
-            }
-            if seen.insert(figure) {
-                let parents = self.row(figure).and_then(|r| r.derived.as_ref());
-                open.extend(parents.iter().flat_map(|d| &d.from).map(String::as_str));
-            }
-        }
-        false
-    }
-
     fn no_such_row(&self, figure: &str) -> String {
-        match nearest(figure, self.rows.iter().map(|r| r.figure.as_str())) {
-            Some(near) => {
-                format!("names the row {figure}, which does not exist; the nearest is {near}")
-            }
-            None => format!("names the row {figure}, but there are no rows"),
+        no_such_row(&self.rows, figure)
+    }
+}
+
+/// Returns what is wrong with a row among others, whoever measured them.
+pub(crate) fn row_faults(rows: &[Row], at: usize) -> Vec<String> {
+    let (row, mut faults) = (&rows[at], Vec::new());
+    let figure = &row.figure;
+    let named = if figure.is_empty() { "the row".to_owned() } else { format!("the row {figure}") };
+    if !figure.is_empty() && rows[..at].iter().any(|other| other.figure == *figure) {
+        faults.push(format!("{named} is declared twice"));
+    }
+    if !row.value.is_finite() {
+        faults.push(format!("{named} has no finite value"));
+    }
+    match (row.role, row.tolerance) {
+        (Role::AtOrBelow | Role::AtOrAbove | Role::Fit | Role::Shown, Some(_)) => {
+            let role = row.role.name();
+            faults.push(format!("{named} is {role}: it can have no tolerance"));
         }
+        (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x)))
+            if !(x.is_finite() && x >= 0.0) =>
+        {
+            faults.push(format!("{named} has the tolerance {x}"));
+        }
+        _ => {}
+    }
+    let parents = row.derived.iter().flat_map(|d| &d.from);
+    let unknown = parents.filter(|parent| find(rows, parent).is_none());
+    faults.extend(unknown.map(|parent| format!("{named} {}", no_such_row(rows, parent))));
+    if descends_from_itself(rows, row) {
+        faults.push(format!("{named} is derived from itself"));
+    }
+    faults
+}
+
+fn find<'r>(rows: &'r [Row], figure: &str) -> Option<&'r Row> {
+    rows.iter().find(|r| r.figure == figure)
+}
+
+fn descends_from_itself(rows: &[Row], row: &Row) -> bool {
+    let mut open: Vec<&str> =
+        row.derived.iter().flat_map(|d| &d.from).map(String::as_str).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(figure) = open.pop() {
+        if figure == row.figure {
+            return true;
+        }
+        if seen.insert(figure) {
+            let parents = find(rows, figure).and_then(|r| r.derived.as_ref());
+            open.extend(parents.iter().flat_map(|d| &d.from).map(String::as_str));
+        }
+    }
+    false
+}
+
+fn no_such_row(rows: &[Row], figure: &str) -> String {
+    match nearest(figure, rows.iter().map(|r| r.figure.as_str())) {
+        Some(near) => {
+            format!("names the row {figure}, which does not exist; the nearest is {near}")
+        }
+        None => format!("names the row {figure}, which does not exist"),
     }
 }
 
 impl From<UnknownConstant> for MeasureError {
     fn from(e: UnknownConstant) -> MeasureError {
-        MeasureError(e.to_string())
+        MeasureError::new(e.to_string())
     }
 }

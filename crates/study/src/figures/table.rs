@@ -101,14 +101,14 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
     let published = aligned(numbers.iter().map(|n| n.0.as_str()));
     let measured = aligned(numbers.iter().map(|n| n.1.as_str()));
     for ((row, published), measured) in system.rows.iter().zip(published).zip(measured) {
-        let document = documents.iter().position(|d| *d == row.row.document);
+        let document = documents.iter().position(|d| *d == row.row.source);
         out.row([
             short_name(system, &row.row.figure).to_owned(),
             row.row.unit.clone(),
             published,
             measured,
             off_by(row),
-            tolerance(row),
+            row.row.allowed("measured"),
             row.row.role.name().to_owned(),
             verdict(system, row).to_owned(),
             document.map_or(String::new(), |at| format!("[{}]", at + 1)),
@@ -121,7 +121,7 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
 /// decimals of the published one. If it must be equal, a count is whole and a quotient has all
 /// digits that results keep.
 fn numbers(row: &Outcome) -> (String, String) {
-    let published = row.row.published.to_string();
+    let published = row.row.value.to_string();
     let measured = match row.measured {
         Err(_) => "?".to_owned(),
         Ok(m) if row.row.role == Role::Definition && m.fract() == 0.0 => m.to_string(),
@@ -158,16 +158,6 @@ fn percent(share: f64, decimals: usize) -> String {
     // A value that rounds to zero has no sign.
     let zero = text.bytes().all(|b| !(b'1'..=b'9').contains(&b));
     format!("{} %", if zero { &text[1..] } else { &text })
-}
-
-fn tolerance(row: &Outcome) -> String {
-    match (row.row.tolerance, row.row.role) {
-        (Some(tolerance), _) => tolerance.to_string(),
-        (None, Role::Exact) => "none".into(),
-        (None, Role::AtOrBelow) => "≤ measured".into(),
-        (None, Role::AtOrAbove) => "≥ measured".into(),
-        (None, _) => String::new(),
-    }
 }
 
 fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
@@ -363,7 +353,7 @@ fn closing(verdict: &Verdict) -> String {
 fn documents(rows: &[Outcome]) -> Vec<&str> {
     let mut documents: Vec<&str> = Vec::new();
     for row in rows {
-        let document = row.row.document.as_str();
+        let document = row.row.source.as_str();
         if !document.is_empty() && !documents.contains(&document) {
             documents.push(document);
         }

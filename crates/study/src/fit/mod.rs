@@ -10,12 +10,10 @@ mod measurements;
 mod outcome;
 mod profile;
 pub(crate) mod readers;
-mod runs;
 mod sensitivity;
 mod student;
 
-pub use measurements::{Measurements, Row, Unknown};
-pub use outcome::{Compared, Constant, Contradiction, Fit, FitError, State, fit};
+pub use measurements::{Measurements, Unknown};
+pub use outcome::{Calibration, Compared, Contradiction, FitError, Solved, State, fit};
 pub use profile::profile;
-pub use runs::{GoOn, Runs, Unmeasured};
 pub use sensitivity::Moved;

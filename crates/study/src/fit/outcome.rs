@@ -9,12 +9,14 @@
 //! the residuals and Student's t. They are the extent of the joint region (Scheffé): they hold for
 //! all constants together, and errors of predictions for all predicted rows.
 
-use super::measurements::{BEYOND, Measurements, Unknown};
-use super::runs::{Runs, Unmeasured};
+use super::measurements::{BEYOND, Measurements};
 use super::sensitivity::{self, Moved};
 use super::student::half_width;
-use crate::figures::Role;
+use crate::figures::bench::{Bench, Progress, Rows};
+use crate::figures::cores::Cores;
+use crate::figures::{MeasureError, Role, Row, settle};
 use crate::solve::{Derivatives, Direction, Parameter, Scaled, Search, Solution, Target, norm};
+use doorbell_systems::cores;
 
 /// A relative residual after which a search begins again, if no spread tells.
 const FAR: f64 = 0.05;
@@ -28,9 +30,16 @@ const PART: f64 = 0.01;
 /// A fit that has no result.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum FitError {
-    /// A run gave no numbers.
-    #[error(transparent)]
-    Run(#[from] Unmeasured),
+    /// A row could not be computed.
+    #[error("{place}: {run}{error}")]
+    Unmeasured {
+        /// File and line of the row.
+        place: String,
+        /// The run that failed, for people.
+        run: String,
+        /// The reason.
+        error: MeasureError,
+    },
     /// A row is far from all that the constants can reach.
     #[error(transparent)]
     Contradiction(Contradiction),
@@ -60,7 +69,7 @@ pub struct Contradiction {
 
 /// The result for a constant.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Constant {
+pub struct Solved {
     /// The value that the rows were computed with.
     pub value: f64,
     /// The certainty of it.
@@ -94,25 +103,21 @@ pub struct Compared {
     pub difference: f64,
     /// The difference in spreads, if there are spreads.
     pub spreads: Option<f64>,
-    /// The 95 % error of the difference, of a predicted row. It is missing without spreads and with
-    /// as many constants as rows, and if the row rests on an undetermined constant.
+    /// The 95 % error of the difference, of a predicted row without a tolerance. It is missing
+    /// without spreads and with as many constants as rows, and if the row rests on an undetermined
+    /// constant.
     pub error: Option<f64>,
+    /// True if the row is within its error, or satisfies its claim; `None` without either.
+    pub holds: Option<bool>,
     /// The constants on which a predicted row rests but no row to fit shows, by index.
     pub rests_on: Vec<usize>,
 }
 
-impl Compared {
-    /// Returns whether a predicted row is within its error; `None` without an error.
-    pub fn holds(&self) -> Option<bool> {
-        self.error.map(|e| self.difference.abs() <= e)
-    }
-}
-
 /// The result of a fit.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Fit {
+pub struct Calibration {
     /// The constants, in the order of the file.
-    pub constants: Vec<Constant>,
+    pub constants: Vec<Solved>,
     /// The rows, in the order of the file.
     pub rows: Vec<Compared>,
     /// The sum of the squared residuals of rows to fit: in spreads, or relative.
@@ -126,42 +131,80 @@ pub struct Fit {
 }
 
 /// Solves for the constants of a measurement file, and predicts its other rows. With `sensitivity`,
-/// moves every other constant of the profile.
+/// moves every other constant of the profile. `progress` returns whether to go on.
 ///
 /// # Errors
 /// A run fails, or a row is more than five spreads away from what the constants reach.
-pub fn fit(of: &Measurements, runs: &mut Runs<'_>, sensitivity: bool) -> Result<Fit, FitError> {
+pub fn fit(
+    of: &Measurements,
+    progress: &(dyn Fn(Progress<'_>) -> bool + Sync),
+    sensitivity: bool,
+) -> Result<Calibration, FitError> {
+    let (sheet, cores) = (of.sheet(), Cores::new(cores()));
+    fit_on(of, &Bench::new(&sheet, (&cores, [0; 3]), progress), sensitivity)
+}
+
+/// Does the same on a bench with the same runs and rows.
+pub(super) fn fit_on(
+    of: &Measurements,
+    bench: &Bench<'_>,
+    sensitivity: bool,
+) -> Result<Calibration, FitError> {
     let told = of.rows.iter().any(|r| r.spread.is_some());
     let targets = targets(of);
     // The profile's value may be outside of the range of a file.
-    let start = |u: &Unknown| u.start.clamp(u.range.0, u.range.1);
-    let parameters: Vec<Parameter> =
-        of.unknowns.iter().map(|u| Parameter { start: start(u), range: u.range }).collect();
+    let parameter = |(i, range): (usize, (f64, f64))| Parameter {
+        start: of.solved_for(i).value.clamp(range.0, range.1),
+        range,
+    };
+    let parameters = of.unknowns.iter().map(|u| u.range).enumerate().map(parameter);
+    let parameters: Vec<Parameter> = parameters.collect();
+    let rows = &mut rows(of, bench);
     let mut search = Search::new(&parameters, &targets);
-    let solution = search.solve(runs, if told { BEYOND } else { FAR })?;
-    search.tune(runs, &solution.at)?;
-    let slopes = search.derivatives(runs, &solution.at, 1.0)?;
-    let halved = search.derivatives(runs, &solution.at, 0.5)?;
+    let solution = search.solve(rows, if told { BEYOND } else { FAR })?;
+    search.tune(rows, &solution.at)?;
+    let slopes = search.derivatives(rows, &solution.at, 1.0)?;
+    let halved = search.derivatives(rows, &solution.at, 0.5)?;
     let free = search.free(&solution, &slopes);
-    let grain = search.grain(runs, &solution.at)?;
+    let grain = search.grain(rows, &solution.at)?;
     let scatter = scatter(of, &grain);
     if told {
         met(of, &search, &solution, (&free, &scatter)).map_err(FitError::Contradiction)?;
     }
     let base = (&search, &solution, &slopes);
-    let moved = sensitivity.then(|| sensitivity::measure(of, base, &grain, runs)).transpose()?;
+    let moved = sensitivity.then(|| sensitivity::measure(of, base, &grain, rows)).transpose()?;
     let analysis = Analysis::new(&search, &solution, (slopes, &halved), &free, scatter);
-    let result = analysis.result(of, told, runs.made());
-    Ok(Fit { sensitivity: moved, ..result })
+    let result = analysis.result(of, told, bench.sheet.models.made());
+    Ok(Calibration { sensitivity: moved, ..result })
+}
+
+/// Returns the rows as functions of the constants to solve for.
+pub(super) fn rows<'b>(
+    of: &'b Measurements,
+    bench: &'b Bench<'b>,
+) -> Rows<'b, impl Fn(usize, MeasureError) -> Result<f64, FitError>> {
+    let lost = |row: usize, error| {
+        let (place, run) = (of.rows[row].place.clone(), of.run_of(&of.rows[row]));
+        let failed = run.filter(|_| matches!(error, MeasureError::Run(_)));
+        let run = failed.map_or(String::new(), |run| format!("{}: ", run.scenario));
+        Err(FitError::Unmeasured { place, run, error })
+    };
+    Rows {
+        bench,
+        base: of.constants.clone(),
+        constants: of.unknowns.iter().map(|u| u.at).collect(),
+        rows: (0..of.rows.len()).collect(),
+        lost,
+        evaluations: 0,
+    }
 }
 
 /// Returns the value of each row and its spread. Without spreads all rows weigh the same, relative
 /// to their values.
 fn targets(of: &Measurements) -> Vec<Target> {
-    let relative = |value: f64| if value == 0.0 { 1.0 } else { value.abs() };
-    let target = |r: &super::Row| Target {
+    let target = |r: &Row| Target {
         value: r.value,
-        spread: r.spread.unwrap_or(relative(r.value)),
+        spread: r.spread.unwrap_or(r.scale()),
         counts: r.role == Role::Fit,
     };
     of.rows.iter().map(target).collect()
@@ -187,12 +230,13 @@ fn met(
     if spreads <= BEYOND {
         return Ok(());
     }
-    let bounds = of.unknowns.iter().zip(&s.at).zip(free).filter(|(_, free)| !**free);
-    let bounds = bounds.map(|((u, at), _)| format!(", with `{}` at its bound {at}", u.key.name));
+    let bounds = s.at.iter().zip(free).enumerate().filter(|(_, (_, free))| !**free);
+    let bounds =
+        bounds.map(|(i, (at, _))| format!(", with `{}` at its bound {at}", of.solved_for(i).key));
     let row = &of.rows[i];
     Err(Contradiction {
         place: row.place.clone(),
-        metric: row.metric.name.clone(),
+        metric: row.computed_from(),
         measured: doorbell_systems::result::significant(row.value, 6),
         computed: doorbell_systems::result::significant(s.values[i], 6),
         spreads,
@@ -249,7 +293,7 @@ impl<'a> Analysis<'a> {
         Analysis { search, solution, slopes, errors, used, visible, scatter, scaled, determined }
     }
 
-    fn result(&self, of: &Measurements, told: bool, runs: usize) -> Fit {
+    fn result(&self, of: &Measurements, told: bool, runs: usize) -> Calibration {
         let squares = self.search.squares(self.solution);
         let to_fit = of.rows.iter().filter(|r| r.role == Role::Fit).count();
         let rank = self.determined.iter().filter(|d| **d).count();
@@ -263,11 +307,12 @@ impl<'a> Analysis<'a> {
         let width = half_width(rank, known);
         let spread = variance.map(|v| width * v.sqrt());
         let constants = (0..of.unknowns.len()).map(|i| self.constant(of, i, spread));
-        let checks = of.rows.iter().filter(|r| r.role == Role::Predicted).count();
+        let is_check = |r: &&Row| r.role == Role::Predicted && r.tolerance.is_none();
+        let checks = of.rows.iter().filter(is_check).count();
         let variance = variance.map(|v| half_width(checks, known).powi(2) * v);
         let rows = (0..of.rows.len()).map(|i| self.row(of, i, told, variance));
         let (constants, rows) = (constants.collect(), rows.collect());
-        Fit { constants, rows, squares, freedom, runs, sensitivity: None }
+        Calibration { constants, rows, squares, freedom, runs, sensitivity: None }
     }
 
     /// Returns the place of a constant among those that are free and used.
@@ -285,7 +330,7 @@ impl<'a> Analysis<'a> {
         self.directions(false).map(|d| d.right[at].powi(2)).sum::<f64>() <= PART
     }
 
-    fn constant(&self, of: &Measurements, i: usize, spread: Option<f64>) -> Constant {
+    fn constant(&self, of: &Measurements, i: usize, spread: Option<f64>) -> Solved {
         let value = self.solution.at[i];
         let (column, error) = (&self.slopes.columns[i], &self.errors[i]);
         let depends =
@@ -298,7 +343,7 @@ impl<'a> Analysis<'a> {
             Some(at) if !self.is_sure(at) => State::Undetermined(self.beside(at)),
             Some(at) => self.interval(at, value, of.unknowns[i].range, spread),
         };
-        Constant { value, state, rows }
+        Solved { value, state, rows }
     }
 
     /// Returns the variance of a number that has these parts of the determined directions.
@@ -350,15 +395,20 @@ impl<'a> Analysis<'a> {
         let (row, computed) = (&of.rows[i], self.solution.values[i]);
         let difference = computed - row.value;
         let spreads = row.spread.filter(|_| told).map(|s| difference / s);
-        if row.role == Role::Fit {
-            return Compared { computed, difference, spreads, error: None, rests_on: Vec::new() };
-        }
-        let rests_on = self.rests_on(i);
-        let own = row.spread.unwrap_or(if row.value == 0.0 { 1.0 } else { row.value.abs() });
+        let rests_on = if row.role == Role::Fit { Vec::new() } else { self.rests_on(i) };
         let model = self.variance(|d| self.along(&self.slopes.columns, i, d));
+        let own = row.spread.unwrap_or(row.scale());
         let error = variance.map(|v| (v * (model + own * own * self.scatter[i])).sqrt());
-        let error = error.filter(|_| rests_on.is_empty());
-        Compared { computed, difference, spreads, error, rests_on }
+        let judged_by_it = row.role == Role::Predicted && row.tolerance.is_none();
+        let error = error.filter(|_| judged_by_it && rests_on.is_empty());
+        let settled = settle(computed, row.role);
+        let holds = match error {
+            Some(error) => Some(difference.abs() <= error),
+            None if judged_by_it => None,
+            None if row.departs(settled) => Some(false),
+            None => row.judge(settled),
+        };
+        Compared { computed, difference, spreads, error, holds, rests_on }
     }
 
     /// Returns the change of a row along a direction.

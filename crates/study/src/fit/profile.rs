@@ -1,7 +1,7 @@
 //! The profile that a fit writes.
 
 use super::measurements::Measurements;
-use super::outcome::{Constant, Fit, State};
+use super::outcome::{Calibration, Solved, State};
 use doorbell_spec::key::Value;
 use doorbell_systems::profile::Source;
 use doorbell_systems::result::significant;
@@ -9,14 +9,14 @@ use doorbell_systems::templates;
 
 /// Returns the profile that the fit began with, under this name, with the solved values. Each cites
 /// the rows that it rests on.
-pub fn profile(of: &Measurements, fit: &Fit, name: &str) -> String {
+pub fn profile(of: &Measurements, fit: &Calibration, name: &str) -> String {
     let mut new = of.profile.clone();
     name.clone_into(&mut new.name);
     new.about = format!("{}, fitted to {}", of.profile.about, of.name);
-    for (i, (unknown, constant)) in of.unknowns.iter().zip(&fit.constants).enumerate() {
-        if let Some(source) = source(of, i, constant) {
-            let value = significant(constant.value, 6);
-            new.cite(unknown.key, Value::Number(value), source);
+    for (i, constant) in fit.constants.iter().enumerate() {
+        let key = of.profile.values.find(&of.solved_for(i).key);
+        if let (Some((key, _)), Some(source)) = (key, source(of, i, constant)) {
+            new.cite(key, Value::Number(significant(constant.value, 6)), source);
         }
     }
     let opening = format!(
@@ -28,11 +28,11 @@ pub fn profile(of: &Measurements, fit: &Fit, name: &str) -> String {
 }
 
 /// Returns the source of a value, or `None` if the one of the profile stays.
-fn source(of: &Measurements, i: usize, constant: &Constant) -> Option<Source> {
-    let (name, unit) = (&of.name, of.unknowns[i].key.unit());
+fn source(of: &Measurements, i: usize, constant: &Solved) -> Option<Source> {
+    let (name, unit) = (&of.name, &of.solved_for(i).unit);
     let rows = numbers(&constant.rows);
     let names = |others: &[usize]| {
-        let names: Vec<&str> = others.iter().map(|i| of.unknowns[*i].key.name).collect();
+        let names: Vec<&str> = others.iter().map(|i| &*of.solved_for(*i).key).collect();
         names.join(", ")
     };
     Some(match &constant.state {

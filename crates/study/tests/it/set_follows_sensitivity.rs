@@ -6,8 +6,7 @@
 
 use doorbell_study::figures::{Constants, FigureSet, Options, Report, Setting, open_all};
 use doorbell_systems::DOORBELL;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::LazyLock;
 
 const ROWS: [&str; 6] = [
     "mlx5.pcie_inbound_gen2_on",
@@ -18,10 +17,9 @@ const ROWS: [&str; 6] = [
     "mlx5.instructions_on",
 ];
 
-/// Values of rows by the values of all constants. A value depends on nothing else, and each is
-/// asked for twice: on the way to a sensitivity, and with a constant set by hand.
-static MEASURED: Mutex<BTreeMap<Key, f64>> = Mutex::new(BTreeMap::new());
-type Key = (String, Vec<(String, u64)>);
+/// The published figures of mlx5, whose runs all reproductions share.
+static WHOLE: LazyLock<FigureSet> =
+    LazyLock::new(|| open_all(&DOORBELL).expect("the profiles parse").remove(0));
 
 /// The difference between two relative changes of a row: the steps of the simulations that two fits
 /// of one precision may lie on.
@@ -39,17 +37,6 @@ fn part(mut whole: FigureSet, constants: Option<&[&str]>) -> FigureSet {
     // One side searches from the profile's values, the other from those found. What they find
     // agrees this well, and what follows from it to [`CLOSE`].
     whole.precision = 1e-5;
-    let measure = Arc::clone(&whole.measure);
-    whole.measure = Arc::new(move |constants, figure| {
-        let value = |key: &str| (key.to_owned(), constants.get(key).map_or(0, f64::to_bits));
-        let key = (figure.to_owned(), constants.keys().map(value).collect());
-        if let Some(known) = MEASURED.lock().unwrap().get(&key) {
-            return Ok(*known);
-        }
-        let value = measure(constants, figure)?;
-        MEASURED.lock().unwrap().insert(key, value);
-        Ok(value)
-    });
     whole
 }
 
@@ -58,10 +45,9 @@ fn reproduce(
     sensitivity: bool,
     set: Vec<Setting>,
 ) -> Report {
-    let whole = open_all(&DOORBELL).expect("the profiles parse").remove(0);
     let options = Options { swap: false, sensitivity, set };
     doorbell_study::figures::reproduce(
-        &[part(whole, constants)],
+        &[part(WHOLE.clone(), constants)],
         &options,
         &mut |_| true,
         &mut |_| (),

@@ -12,8 +12,8 @@ fn ferry() -> FigureSet {
         Constant::cited("boat.colour", 3.0, "", "looked at"),
     ];
     let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
-    let (document, passage) = ("harbour master".into(), "page 3".into());
-    let rows = vec![Row { document, passage, ..row.within(Tolerance::Rel(0.05)) }];
+    let (source, passage) = ("harbour master".into(), "page 3".into());
+    let rows = vec![Row { source, passage, ..row.within(Tolerance::Rel(0.05)) }];
     let mut set = FigureSet::new("ferry", constants, rows, |c: &Constants, _| {
         let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
         Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)

@@ -19,30 +19,39 @@ scenario = "mlx5-single-stream"
 [run.priced]
 scenario = "mlx5-single-stream"
 constants = ["cpu.stack"]
+[run.set]
+scenario = "mlx5-single-stream"
+set = ["cpu.stack=50"]
 [[row]]
 figure = "mlx5.rate"
 unit = "Mpps"
-published = 1
+value = 1
 role = "shown"
-document = "d"
+source = "d"
 passage = "p"
-number = { run = "off", metric = "packets_per_s" }
+run = "off"
+metric = "packets_per_s"
 [[row]]
 figure = "mlx5.doorbells"
 unit = "doorbells/burst"
-published = 1
+value = 1
 role = "shown"
-document = "d"
+source = "d"
 passage = "p"
-number = { run = "off", metric = "mmio_writes", per = "driver_packets", factor = 32 }
+run = "off"
+metric = "mmio_writes"
+per = "driver_packets"
+factor = 32
 [[row]]
 figure = "mlx5.nothing"
 unit = ""
-published = 1
+value = 1
 role = "shown"
-document = "d"
+source = "d"
 passage = "p"
-number = { run = "off", metric = "driver_mpwqe_blks", per = "driver_mpwqe_pkts" }
+run = "off"
+metric = "driver_mpwqe_blks"
+per = "driver_mpwqe_pkts"
 "#,
     headline: None,
     left_out: &[],
@@ -51,26 +60,41 @@ number = { run = "off", metric = "driver_mpwqe_blks", per = "driver_mpwqe_pkts" 
     measure: |_, figure| Err(MeasureError::unknown_figure(figure)),
 };
 
-fn toy() -> (Figures, Constants) {
-    let registry = &doorbell_systems::DOORBELL;
-    (read(registry, &TOY).unwrap(), open(registry, &TOY).unwrap().constants)
+fn toy() -> FigureSet {
+    open(&doorbell_systems::DOORBELL, &TOY).unwrap()
+}
+
+impl FigureSet {
+    fn at<'a>(&'a self, constants: &'a Constants, profile: &'a Profile) -> At<'a> {
+        At { models: &self.models, profile, constants }
+    }
+}
+
+/// Returns a row by its index.
+fn measured(toy: &FigureSet, row: usize) -> Result<f64, MeasureError> {
+    toy.models.measure(&toy.constants, toy.rows[row].number.as_ref().unwrap(), &mut Unwatched)
+}
+
+fn profile() -> Profile {
+    doorbell_systems::DOORBELL.profile("mlx5-gen2").unwrap()
 }
 
 #[test]
 fn a_row_is_a_number_of_its_run_in_its_unit() {
-    let (toy, c) = toy();
-    let pps = toy.number(&c, "off", "packets_per_s").unwrap();
-    assert_eq!(toy.measure(&c, "mlx5.rate"), Ok(pps * 1e-6));
-    assert_eq!(toy.measure(&c, "mlx5.nothing"), Ok(0.0), "nothing of nothing");
-    assert_eq!(toy.done.len(), 1, "the figures of one run share it");
+    let (toy, profile) = (toy(), profile());
+    let pps = toy.at(&toy.constants, &profile).number("off", "packets_per_s").unwrap();
+    assert_eq!(measured(&toy, 0), Ok(pps * 1e-6));
+    assert_eq!(measured(&toy, 2), Ok(0.0), "nothing of nothing");
+    assert_eq!(toy.models.made(), 1, "the figures of one run share it");
 }
 
 #[test]
 fn a_run_is_made_anew_only_for_what_has_an_effect_on_it() {
-    let (toy, mut c) = toy();
+    let (toy, profile) = (toy(), profile());
+    let mut c = toy.constants.clone();
     let runs = |c: &Constants, run: &str| {
-        toy.number(c, run, "cycles").unwrap();
-        toy.done.len()
+        toy.at(c, &profile).number(run, "cycles").unwrap();
+        toy.models.made()
     };
     assert_eq!([runs(&c, "off"), runs(&c, "on")], [1, 2]);
     // Without sessions there is none to size.
@@ -84,20 +108,31 @@ fn a_run_is_made_anew_only_for_what_has_an_effect_on_it() {
 }
 
 #[test]
+fn what_a_scenario_or_a_setting_says_stays() {
+    let toy = toy();
+    let mut c = toy.constants.clone();
+    let stack = |c: &Constants, run: usize| toy.models.runs[run].values(c).number("cpu.stack");
+    c.set("cpu.stack", &70.0.into()).unwrap();
+    // In the order of their names: off, on, priced, set.
+    assert_eq!([stack(&c, 1), stack(&c, 3)], [70.0, 50.0]);
+}
+
+#[test]
 fn a_run_or_number_that_is_not_there_is_an_error() {
-    let (toy, c) = toy();
+    let (toy, profile) = (toy(), profile());
+    let at = toy.at(&toy.constants, &profile);
     let error = |r: Result<f64, MeasureError>| r.unwrap_err().to_string();
     insta::assert_snapshot!(
-        error(toy.number(&c, "of", "cycles")),
+        error(at.number("of", "cycles")),
         @"the file of rows has no run `of`"
     );
     insta::assert_snapshot!(
-        error(toy.number(&c, "off", "cycle")),
+        error(at.number("off", "cycle")),
         @"no metric is called `cycle`; the nearest is `cycles`; `doorbell list --metrics mlx5` has \
           all"
     );
     insta::assert_snapshot!(
-        error(toy.measure(&c, "mlx5.what")),
+        error((toy.measure)(&toy.constants, "mlx5.what")),
         @"the system has a row `what` but does not measure it"
     );
 }

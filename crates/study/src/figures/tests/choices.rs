@@ -60,11 +60,11 @@ fn a_row_that_rests_on_a_lost_fit_does_not_hold() {
 #[test]
 fn a_row_that_the_chosen_one_misses_is_not_asked_for() {
     let mut system = transfer();
-    system.row("toy.wait").published = 2.0;
+    system.row("toy.wait").value = 2.0;
     assert_eq!(combinations(&run(system)), (3, 6));
     let mut system = transfer();
-    system.row("toy.wait").published = 2.0;
-    system.row("toy.total").published = 9.0;
+    system.row("toy.wait").value = 2.0;
+    system.row("toy.total").value = 9.0;
     assert_eq!(
         run(system).systems[0].combinations,
         None,
@@ -270,7 +270,7 @@ fn a_definition_that_comes_out_otherwise_is_a_fault() {
     let mut system = queue();
     system.row("queue.calls_on").role = Role::Definition;
     system.row("queue.calls_on").tolerance = Some(Tolerance::Abs(0.0));
-    system.row("queue.calls_on").published = 0.2;
+    system.row("queue.calls_on").value = 0.2;
     let report = run(system);
     let broken = vec!["queue.calls_on".to_owned()];
     assert_eq!(

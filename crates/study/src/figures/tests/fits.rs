@@ -58,7 +58,7 @@ fn a_fit_recovers_the_constant() {
 fn a_fit_out_of_reach_is_reported() {
     let report = run(single(|x| x * x, 121.0));
     let fit = fit_of(&report, "x");
-    let failed = FitError::Unmet { published: 121.0, computed: 100.0, at: 10.0, at_bound: true };
+    let failed = Unfitted::Unmet { published: 121.0, computed: 100.0, at: 10.0, at_bound: true };
     assert_eq!(fit.failed, Some(failed));
     assert_eq!(fit.value, 10.0, "the closest");
     let Verdict::Misses { failed_fits, .. } = report.verdict() else { panic!() };
@@ -90,7 +90,7 @@ fn a_search_goes_where_its_values_point() {
 fn a_constant_that_moves_nothing_is_found_out_at_once() {
     let report = run(wide(|_| 1.0, 2.0));
     let fit = fit_of(&report, "x");
-    assert!(matches!(fit.failed, Some(FitError::Unmet { .. })), "{fit:?}");
+    assert!(matches!(fit.failed, Some(Unfitted::Unmet { .. })), "{fit:?}");
     assert!(fit.evaluations < 12, "{}", fit.evaluations);
 }
 
@@ -109,7 +109,7 @@ fn what_rests_on_a_failed_fit_does_not_hold() {
 #[test]
 fn a_jump_across_the_published_figure_is_reported() {
     let report = run(single(|x| if x < 4.0 { 1.0 } else { 2.0 }, 1.5));
-    let Some(FitError::Unmet { computed, .. }) = fit_of(&report, "x").failed else { panic!() };
+    let Some(Unfitted::Unmet { computed, .. }) = fit_of(&report, "x").failed else { panic!() };
     assert!([1.0, 2.0].contains(&computed), "{computed}");
 }
 
@@ -144,7 +144,7 @@ fn a_figure_that_cannot_be_measured_fails_its_fit() {
     let mut toy = Toy::new("toy", vec![Constant::fitted("x", 1.0, "", "toy.f", (0.0, 2.0))]);
     toy.add(Row::new("toy.f", 1.0, "", Role::Fit), |_| Err(MeasureError::new("no power")));
     let report = run(toy);
-    assert_eq!(fit_of(&report, "x").failed, Some(FitError::Measure(MeasureError::new("no power"))));
+    assert_eq!(fit_of(&report, "x").failed, Some(Unfitted::Measure(MeasureError::new("no power"))));
 }
 
 #[test]

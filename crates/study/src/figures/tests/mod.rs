@@ -132,7 +132,7 @@ fn setting_a_constant_twice_keeps_the_source_it_had() {
 #[test]
 fn a_known_miss_is_a_miss_with_its_explanation() {
     let mut system = queue();
-    system.row("queue.busy_on").published = 70.0;
+    system.row("queue.busy_on").value = 70.0;
     system.misses.push(KnownMiss::new("queue.busy_on", "the queue also serves its neighbour"));
     let report = run(system);
     let row = outcome(&report, "queue.busy_on");
@@ -150,7 +150,7 @@ fn a_known_miss_is_a_miss_with_its_explanation() {
 #[test]
 fn a_miss_without_explanation_is_unknown() {
     let mut system = queue();
-    system.row("queue.calls_on").published = 0.25;
+    system.row("queue.calls_on").value = 0.25;
     let report = run(system);
     let unknown = vec!["queue.calls_on".to_owned()];
     assert_eq!(
@@ -348,7 +348,7 @@ fn progress_names_every_stage() {
     };
     reproduce(&systems, &options, &mut hear, &mut |_| ()).unwrap();
     for line in [
-        "queue: fitting call.time, evaluation 1",
+        "queue: fitting, evaluation 1",
         "queue: measuring queue.rate_off (1 of 7)",
         "queue: moving packet.time (1 of 4)",
     ] {

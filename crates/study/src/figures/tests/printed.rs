@@ -6,7 +6,7 @@ use super::*;
 /// A run with one of everything: a known miss, a miss, a disguise.
 fn eventful() -> Toy {
     let mut system = queue();
-    system.row("queue.busy_on").published = 70.0;
+    system.row("queue.busy_on").value = 70.0;
     system.misses.push(KnownMiss::new(
         "queue.busy_on",
         "the queue also serves its neighbour, whom nobody measured",

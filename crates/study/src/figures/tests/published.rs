@@ -23,7 +23,7 @@ fn the_mlx5_rows_are_consistent() {
     let unknown = |_: &Constants, figure: &str| Err(MeasureError::unknown_figure(figure));
     let set = FigureSet::new("mlx5", vec![fitted], rows, unknown);
     assert_eq!(set.check(), Ok(()));
-    assert!(set.rows.iter().all(|r| !r.document.is_empty() && !r.passage.is_empty()));
+    assert!(set.rows.iter().all(|r| !r.source.is_empty() && !r.passage.is_empty()));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn the_mlx5_rows_are_those_published() {
         .map(|r| {
             let spread = r.spread.map_or(String::new(), |s| format!(" ±{s}"));
             let tolerance = r.tolerance.map_or(String::new(), |t| format!(" {t}"));
-            format!("{} {}{spread} {} {}{tolerance}", r.figure, r.published, r.unit, r.role.name())
+            format!("{} {}{spread} {} {}{tolerance}", r.figure, r.value, r.unit, r.role.name())
         })
         .collect();
     insta::assert_snapshot!(list.join("\n"), @r"
@@ -72,7 +72,7 @@ fn the_mlx5_rows_are_those_published() {
 fn saved_bytes_are_what_the_published_utilizations_say() {
     let rows = mlx5().rows;
     let published =
-        |name: &str| rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().published;
+        |name: &str| rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().value;
     for (generation, bytes_a_second, rate) in
         [("gen2", 8e9, 36.864e6), ("gen3", 128.0 / 130.0 * 16e9, 56.064e6)]
     {
@@ -96,7 +96,7 @@ fn saved_bytes_are_what_the_published_utilizations_say() {
 fn a_bad_file_is_refused_with_its_line() {
     let file = |row: &str| format!("about = \"x\"\n[documents]\nd = \"somewhere\"\n[[row]]\n{row}");
     let refusal = |row: &str| parse("rows.toml", &file(row)).unwrap_err().to_string();
-    let good = "figure = \"x.a\"\nunit = \"\"\npublished = 1.0\nrole = \"exact\"\ndocument = \
+    let good = "figure = \"x.a\"\nunit = \"\"\nvalue = 1.0\nrole = \"exact\"\nsource = \
         \"d\"\npassage = \"p\"\n";
     assert_eq!(parse("rows.toml", &file(good)).unwrap().rows.len(), 1);
     insta::assert_snapshot!(
@@ -106,17 +106,17 @@ fn a_bad_file_is_refused_with_its_line() {
     );
     insta::assert_snapshot!(
         refusal(&good.replace("\"d\"", "\"e\"")),
-        @"rows.toml:4: no document is called `e`; there are: d"
+        @"rows.toml:9: no document is called `e`; there are: d"
     );
     insta::assert_snapshot!(
         refusal(&good.replace("unit", "units")),
-        @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, \
-          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `number`, \
-          `derived`, `inputs`, `alone`"
+        @"rows.toml:6: unknown field `units`, expected one of `figure`, `run`, `scenario`, \
+          `set`, `metric`, `per`, `factor`, `derived`, `value`, `unit`, `spread`, `role`, \
+          `tolerance`, `source`, `passage`, `note`, `swap`, `inputs`, `alone`"
     );
     insta::assert_snapshot!(
-        refusal(&good.replace("published = 1.0\n", "")),
-        @"rows.toml:4: missing field `published`"
+        refusal(&good.replace("value = 1.0\n", "")),
+        @"rows.toml:4: missing field `value`"
     );
     insta::assert_snapshot!(
         refusal(&format!("{good}tolerance = {{ percent = 5.0 }}\n")),
@@ -126,9 +126,9 @@ fn a_bad_file_is_refused_with_its_line() {
 
 #[test]
 fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
-    const ROW: &str = "figure = \"x.a\"\nunit = \"Mpps\"\npublished = 1.0\nrole = \"exact\"\n\
-        document = \"d\"\npassage = \"p\"\n\
-        number = { run = \"r\", metric = \"packets_per_s\" }\n";
+    const ROW: &str = "figure = \"x.a\"\nunit = \"Mpps\"\nvalue = 1.0\nrole = \"exact\"\n\
+        source = \"d\"\npassage = \"p\"\n\
+        run = \"r\"\nmetric = \"packets_per_s\"\n";
     let file = |set: &str, row: &str| {
         parse(
             "rows.toml",
@@ -139,7 +139,7 @@ fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
         )
     };
     let rows = file("", ROW).unwrap().rows;
-    assert_eq!(rows[0].number.as_ref().unwrap().factor, Some(1e-6));
+    assert_eq!(rows[0].number.as_ref().unwrap().factor, 1e-6);
     let refusal = |set: &str, row: &str| file(set, row).unwrap_err().to_string();
     insta::assert_snapshot!(
         refusal("\"run.core=2\"", ROW),
@@ -152,15 +152,15 @@ fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
     );
     insta::assert_snapshot!(
         refusal("", &ROW.replace("\"r\"", "\"q\"")),
-        @"rows.toml:7: no run is called `q`; there are: r"
+        @"rows.toml:14: no run is called `q`; there are: r"
     );
     insta::assert_snapshot!(
         refusal("", &ROW.replace("Mpps", "Mbit/s")),
-        @"rows.toml:7: `packets_per_s` cannot be in `Mbit/s`; allowed units: 1/s, pps, kpps, Mpps"
+        @"rows.toml:9: `packets_per_s` cannot be in `Mbit/s`; allowed units: 1/s, pps, kpps, Mpps"
     );
     insta::assert_snapshot!(
         refusal("", &ROW.replace("packets_per_s", "packet_per_s")),
-        @"rows.toml:7: no metric is called `packet_per_s`; the nearest is `packets_per_s`; \
+        @"rows.toml:15: no metric is called `packet_per_s`; the nearest is `packets_per_s`; \
           `doorbell list --metrics mlx5` has all"
     );
 }

@@ -158,7 +158,7 @@ pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> 
 impl Row {
     /// Returns it with this document and passage as its source.
     pub(crate) fn source(mut self, document: &str, passage: &str) -> Row {
-        (self.document, self.passage) = (document.into(), passage.into());
+        (self.source, self.passage) = (document.into(), passage.into());
         self
     }
 

@@ -1,11 +1,11 @@
 //! Rows made of the counters of other tools.
 
-use super::{Reader, Role, Row, SpreadEntry};
+use crate::figures::file::{Reader, SpreadEntry};
+use crate::figures::{Number, Role, Row};
 use crate::fit::readers::{Format, Kind, Reading, Readings, read};
 use crate::paths::beside;
 use doorbell_host_io::files;
 use doorbell_spec::InputError;
-use doorbell_spec::error::line_at;
 use doorbell_systems::metrics::Sum;
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::Path};
@@ -15,7 +15,8 @@ use toml::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CountersEntry {
-    scenario: Spanned<String>,
+    run: Option<Spanned<String>>,
+    scenario: Option<Spanned<String>>,
     #[serde(default)]
     set: Vec<Spanned<String>>,
     format: Format,
@@ -25,7 +26,7 @@ pub(super) struct CountersEntry {
     packets: Option<Spanned<Amount>>,
     seconds: Option<Spanned<f64>>,
     spread: Option<Spanned<SpreadEntry>>,
-    role: Option<Spanned<Role>>,
+    role: Option<Role>,
     metrics: Spanned<BTreeMap<Spanned<String>, Spanned<Mapped>>>,
 }
 
@@ -52,99 +53,97 @@ struct Counted {
     seconds: Option<f64>,
 }
 
-impl Reader<'_> {
-    pub(super) fn counters(
-        &mut self,
-        entry: Spanned<CountersEntry>,
-    ) -> Result<Vec<Row>, InputError> {
-        let (place, text) = (self.place(&entry), self.text);
-        let entry = entry.into_inner();
-        let run = self.run(&entry.scenario, &entry.set)?;
-        let counted = self.counted(&entry, &place)?;
-        let role = self.role(entry.role.as_ref())?;
-        let files: Vec<&str> = [&entry.file, &entry.before, &entry.after]
-            .into_iter()
-            .flatten()
-            .map(|f| f.get_ref().as_str())
-            .collect();
-        let mut all: Vec<_> = entry.metrics.get_ref().iter().collect();
-        all.sort_by_key(|(name, _)| name.span().start);
-        if all.is_empty() {
-            return Err(InputError::new(place, "`[counters.metrics]` names no counter"));
+/// Makes the rows of an entry.
+pub(super) fn rows(
+    r: &mut Reader<'_>,
+    entry: &Spanned<CountersEntry>,
+) -> Result<Vec<Row>, InputError> {
+    let (place, e) = (r.place(entry), entry.get_ref());
+    let run = r.run_of(entry, e.run.as_ref(), e.scenario.as_ref(), &e.set)?;
+    let lacks = || InputError::new(&*place, "missing field `run` or `scenario`");
+    let run = run.ok_or_else(lacks)?;
+    let counted = counted(r, e, &place)?;
+    let files = [&e.file, &e.before, &e.after].into_iter().flatten();
+    let files: Vec<&str> = files.map(|f| f.get_ref().as_str()).collect();
+    let mut all: Vec<_> = e.metrics.get_ref().iter().collect();
+    all.sort_by_key(|(name, _)| name.span().start);
+    if all.is_empty() {
+        return Err(InputError::new(place, "`[counters.metrics]` names no counter"));
+    }
+    let mut rows = Vec::new();
+    for (counter, mapped) in all {
+        let wrong = |what: String| r.error(counter, what);
+        let (metric, factor) = match mapped.get_ref() {
+            Mapped::Metric(name) => (name, 1.0),
+            Mapped::Multiple { metric, factor } => (metric, *factor),
+        };
+        if !factor.is_finite() || factor == 0.0 {
+            return Err(wrong(format!("`factor` cannot be {factor}; allowed: any number but 0")));
         }
-        let mut rows = Vec::new();
-        for (counter, mapped) in all {
-            let place = format!("{}:{}", self.file, line_at(text, counter.span().start));
-            let wrong = |what: String| InputError::new(&*place, what);
-            let (metric, factor) = match mapped.get_ref() {
-                Mapped::Metric(name) => (name, 1.0),
-                Mapped::Multiple { metric, factor } => (metric, *factor),
+        let metric = r.profile.system.sum(metric).map_err(wrong)?;
+        let name = counter.get_ref();
+        let (value, reading) = counted.readings.get(name).map_err(wrong)?;
+        let size = factor / counted.divisor(&metric, reading).map_err(wrong)?;
+        let told = r.spread(e.spread.as_ref(), value * size)?;
+        let row = Row::new("", value * size, metric.unit().name(), e.role.unwrap_or_default());
+        rows.push(Row {
+            place: r.place(counter),
+            spread: told.or(reading.spread.map(|s| s * size)),
+            source: format!("{} {name}", files.join(" to ")),
+            number: Some(Number { run, metric, per: None, factor: 1.0 }),
+            ..row
+        });
+    }
+    Ok(rows)
+}
+
+/// Reads the files of an entry.
+fn counted(r: &Reader<'_>, entry: &CountersEntry, place: &str) -> Result<Counted, InputError> {
+    let wrong = |what: String| InputError::new(place, what);
+    let readings = match (&entry.before, &entry.after, &entry.file) {
+        (Some(before), Some(after), None) if entry.format.has_snapshots() => {
+            let early = readings(r, entry.format, before)?;
+            early.until(&readings(r, entry.format, after)?).map_err(wrong)?
+        }
+        (None, None, Some(file)) => readings(r, entry.format, file)?,
+        _ => {
+            let (_, name, _) = Format::ALL[entry.format as usize];
+            let files = if entry.format.has_snapshots() {
+                "`before` and `after`, two snapshots, or `file`, one since the start"
+            } else {
+                "`file`"
             };
-            if !factor.is_finite() || factor == 0.0 {
-                return Err(wrong(format!(
-                    "`factor` cannot be {factor}; allowed: any number but 0"
-                )));
-            }
-            let metric = self.profile.system.sum(metric).map_err(wrong)?;
-            let name = counter.get_ref();
-            let (value, reading) = counted.readings.get(name).map_err(wrong)?;
-            let per = counted.divisor(&metric, reading).map_err(wrong)?;
-            let size = factor / per;
-            let told = self.spread(entry.spread.as_ref(), value * size)?;
-            let spread = told.or(reading.spread.map(|s| s * size));
-            let source = format!("{} {name}", files.join(" to "));
-            let value = value * size;
-            rows.push(Row { place, role, run, metric, value, spread, source });
+            return Err(wrong(format!("format `{name}` needs {files}, and no other file")));
         }
-        Ok(rows)
+    };
+    let packets = match entry.packets.as_ref().map(|p| (p, p.get_ref())) {
+        None => None,
+        Some((_, Amount::Number(n))) => Some(*n),
+        Some((at, Amount::Counter(name))) => {
+            Some(readings.get(name).map_err(|what| r.error(at, what))?.0)
+        }
+    };
+    if let (Some(at), true) = (&entry.packets, packets.is_some_and(|n| !(n.is_finite() && n > 0.0)))
+    {
+        return Err(r.error(at, "no packets were counted"));
     }
+    let seconds = entry.seconds.as_ref().map(|s| *s.get_ref()).or(readings.seconds);
+    if let (Some(at), true) = (&entry.seconds, seconds.is_some_and(|s| !(s.is_finite() && s > 0.0)))
+    {
+        return Err(r.error(at, "the time must be above 0 s"));
+    }
+    Ok(Counted { readings, packets, seconds })
+}
 
-    /// Reads the files of an entry.
-    fn counted(&self, entry: &CountersEntry, place: &str) -> Result<Counted, InputError> {
-        let wrong = |what: String| InputError::new(place, what);
-        let readings = match (&entry.before, &entry.after, &entry.file) {
-            (Some(before), Some(after), None) if entry.format.has_snapshots() => {
-                let early = self.readings(entry.format, before)?;
-                early.until(&self.readings(entry.format, after)?).map_err(wrong)?
-            }
-            (None, None, Some(file)) => self.readings(entry.format, file)?,
-            _ => {
-                let (_, name, _) = Format::ALL[entry.format as usize];
-                let files = if entry.format.has_snapshots() {
-                    "`before` and `after`, two snapshots, or `file`, one since the start"
-                } else {
-                    "`file`"
-                };
-                return Err(wrong(format!("format `{name}` needs {files}, and no other file")));
-            }
-        };
-        let packets = match entry.packets.as_ref().map(|p| (p, p.get_ref())) {
-            None => None,
-            Some((_, Amount::Number(n))) => Some(*n),
-            Some((at, Amount::Counter(name))) => {
-                Some(readings.get(name).map_err(|what| self.error(at, what))?.0)
-            }
-        };
-        if let (Some(at), true) =
-            (&entry.packets, packets.is_some_and(|n| !(n.is_finite() && n > 0.0)))
-        {
-            return Err(self.error(at, "no packets were counted"));
-        }
-        let seconds = entry.seconds.as_ref().map(|s| *s.get_ref()).or(readings.seconds);
-        if let (Some(at), true) =
-            (&entry.seconds, seconds.is_some_and(|s| !(s.is_finite() && s > 0.0)))
-        {
-            return Err(self.error(at, "the time must be above 0 s"));
-        }
-        Ok(Counted { readings, packets, seconds })
-    }
-
-    fn readings(&self, format: Format, file: &Spanned<String>) -> Result<Readings, InputError> {
-        let path = beside(self.file, file.get_ref());
-        let text = files::text(Path::new(&path));
-        let text = text.map_err(|e| self.error(file, format!("{path}: {e}")))?;
-        read(format, &path, &text)
-    }
+fn readings(
+    r: &Reader<'_>,
+    format: Format,
+    file: &Spanned<String>,
+) -> Result<Readings, InputError> {
+    let path = beside(r.file, file.get_ref());
+    let text = files::text(Path::new(&path));
+    let text = text.map_err(|e| r.error(file, format!("{path}: {e}")))?;
+    read(format, &path, &text)
 }
 
 impl Counted {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::figures::Tolerance;
 use doorbell_systems::DOORBELL;
 
 const HEAD: &str = "name = \"rack\"\nabout = \"a machine\"\nprofile = \"mlx5-gen3\"\n";
@@ -34,7 +35,11 @@ fn values_and_spreads_are_in_the_unit_of_the_metric() {
         [Role::Fit, Role::Fit, Role::Predicted]
     );
     assert_eq!(m.rows[2].place, "m.toml:22");
-    assert_eq!((m.unknowns[0].start, m.unknowns[0].range), (86.9, (0.0, 1e6)));
+    assert_eq!((m.solved_for(0).value, m.unknowns[0].range), (86.9, (0.0, 1e6)));
+}
+
+fn runs(m: &Measurements) -> Vec<usize> {
+    m.rows.iter().map(|r| r.number.as_ref().unwrap().run).collect()
 }
 
 #[test]
@@ -42,14 +47,17 @@ fn rows_of_the_same_settings_share_a_run() {
     let cycles = ROW.replace("packets_per_s", "cycles").replace("Mpps", "cycles");
     let other = cycles.replace("burst=8", "burst=4");
     let m = parsed(&format!("{HEAD}{CONSTANT}{ROW}{cycles}{other}"));
-    assert_eq!(m.rows.iter().map(|r| r.run).collect::<Vec<_>>(), [0, 0, 1]);
+    assert_eq!(runs(&m), [0, 0, 1]);
 }
 
 #[test]
 fn a_row_that_sets_a_constant_does_not_follow_it() {
     let set = ROW.replace("burst=8", "burst=8\", \"cpu.stack=50");
     let m = parsed(&format!("{HEAD}{CONSTANT}{ROW}{set}"));
-    assert_eq!(m.runs.iter().map(|r| r.free[0]).collect::<Vec<_>>(), [true, false]);
+    let mut c = m.constants.clone();
+    c.set("cpu.stack", &70.0.into()).unwrap();
+    let stack = |r: &Run| r.values(&c).number("cpu.stack");
+    assert_eq!(m.runs.iter().map(stack).collect::<Vec<_>>(), [70.0, 50.0]);
 }
 
 #[test]
@@ -59,7 +67,7 @@ fn ranges_are_in_a_unit_of_the_key() {
     // The profile's value stays what it is.
     let beside = range.replace("90", "50");
     let m = parsed(&format!("{HEAD}{CONSTANT}{beside}{ROW}"));
-    assert_eq!((m.unknowns[0].start, m.unknowns[0].range), (86.9, (10.0, 50.0)));
+    assert_eq!((m.solved_for(0).value, m.unknowns[0].range), (86.9, (10.0, 50.0)));
     // That of a fitted constant in the profile.
     let latency = CONSTANT.replace("cpu.stack", "pcie.memory_latency");
     let text = format!("{HEAD}{latency}{ROW}").replace("gen3", "gen2");
@@ -122,6 +130,64 @@ fn rows_of_one_run_that_differ_are_a_contradiction() {
     parsed(&format!("{HEAD}{CONSTANT}{ROW}{}", ROW.replace("12.5", "12.9")));
 }
 
+const RUNS: &str = "set = [\"traffic.packets=256\"]\n\
+    [run.on]\nscenario = \"mlx5-single-stream\"\n\
+    [run.off]\nscenario = \"mlx5-single-stream\"\nset = [\"driver.mpwqe=off\"]\n";
+const ON: &str = "[[row]]\nfigure = \"on\"\nrun = \"on\"\nmetric = \"packets_per_s\"\n\
+    value = 12.5\nunit = \"Mpps\"\ntolerance = { abs = 0.5 }\nrole = \"predicted\"\n\
+    source = \"pktgen\"\n";
+const DOORBELLS: &str = "[[row]]\nfigure = \"doorbells\"\nrun = \"off\"\n\
+    metric = \"mmio_writes\"\nper = \"driver_packets\"\nfactor = 32\nvalue = 1\n\
+    unit = \"a burst\"\nrole = \"at_or_below\"\nsource = \"seen\"\n";
+const SUM: &str = "[[row]]\nderived = { rule = \"sum\", from = [\"on\", \"doorbells\"] }\n\
+    value = 2\nrole = \"shown\"\nsource = \"both\"\n";
+
+#[test]
+fn rows_are_written_as_published_ones_are() {
+    let m = parsed(&format!("{HEAD}{RUNS}{CONSTANT}{ROW}{ON}{DOORBELLS}{SUM}"));
+    // The runs are off, on, and the row's own.
+    assert_eq!(
+        m.rows[..3].iter().map(|r| r.number.as_ref().unwrap().run).collect::<Vec<_>>(),
+        [2, 1, 0]
+    );
+    let set = |run: usize| m.runs[run].plan.set.join(" ");
+    assert_eq!(set(0), "traffic.packets=256 driver.mpwqe=off");
+    assert_eq!(set(2), "traffic.packets=256 traffic.burst=8");
+    // A tolerance is in the unit of the metric, too.
+    assert_eq!(m.rows[1].tolerance, Some(Tolerance::Abs(0.5e6)));
+    assert_eq!((m.rows[2].value, &*m.rows[2].unit), (1.0, "a burst"));
+    assert_eq!(m.rows[2].computed_from(), "mmio_writes per driver_packets");
+    assert_eq!(
+        (m.rows[3].computed_from().as_str(), m.run_of(&m.rows[3])),
+        ("on + doorbells", None)
+    );
+}
+
+#[test]
+fn rows_that_do_not_go_together_are_refused() {
+    let text = format!("{HEAD}{RUNS}{CONSTANT}{ROW}{ON}{DOORBELLS}{SUM}");
+    let changed = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        refused(&text.replace(from, to))
+    };
+    let all = [
+        changed("run = \"on\"", "run = \"onn\""),
+        changed("run = \"on\"", "run = \"on\"\nscenario = \"mlx5-single-stream\""),
+        changed("run = \"on\"\n", ""),
+        changed("metric = \"mmio_writes\"\n", ""),
+        changed("factor = 32", "factor = 0"),
+        changed("per = \"driver_packets\"", "per = \"driver_pakets\""),
+        changed("role = \"at_or_below\"", "role = \"at_or_below\"\ntolerance = { rel = 1 }"),
+        changed("role = \"at_or_below\"", "role = \"at_or_below\"\nswap = \"on\""),
+        changed("figure = \"doorbells\"", "figure = \"on\""),
+        changed("[\"on\", \"doorbells\"]", "[\"on\", \"doorbels\"]"),
+        changed("[\"on\", \"doorbells\"] }", "[\"s\", \"on\"] }\nfigure = \"s\""),
+        changed("role = \"shown\"", "metric = \"cycles\"\nrun = \"on\""),
+        changed("set = [\"driver.mpwqe=off\"]", "constants = [\"cpu.stak\"]"),
+    ];
+    insta::assert_snapshot!(all.join("\n"));
+}
+
 /// A directory with the samples of the readers.
 fn samples() -> String {
     let samples = "src/fit/readers/samples/m.toml";
@@ -136,7 +202,8 @@ fn counters(text: &str) -> Result<Measurements, InputError> {
 #[track_caller]
 fn counted(text: &str, rows: &[(&str, f64)]) -> Measurements {
     let m = counters(text).unwrap_or_else(|e| panic!("{e}"));
-    let found: Vec<(&str, f64)> = m.rows.iter().map(|r| (&*r.metric.name, r.value)).collect();
+    let found: Vec<(&str, f64)> =
+        m.rows.iter().map(|r| (&*r.metric().unwrap().name, r.value)).collect();
     assert_eq!(found.len(), rows.len());
     for (a, b) in found.iter().zip(rows) {
         assert!(a.0 == b.0 && (a.1 / b.1 - 1.0).abs() < 1e-6, "{a:?} {b:?}");

@@ -1,4 +1,5 @@
 use super::*;
+use crate::figures::{Derived, FigureSet, Rule, Tolerance};
 use crate::fit::profile;
 use crate::solve::Model;
 use doorbell_sim::traffic::arrivals::Rng;
@@ -46,8 +47,7 @@ fn measurements(constants: &[&str], lines: &[Line]) -> Measurements {
 
 /// Sets the rows to what the machine gives, each off by so many percent of itself.
 fn measured(of: &mut Measurements, truth: &[f64], mut off: impl FnMut() -> f64) {
-    let base = of.clone();
-    let exact = Runs::new(&base, &|_| true).values(&[truth.to_vec()]).unwrap();
+    let exact = on(&of.sheet(), 2, |bench| rows(of, bench).values(&[truth.to_vec()]).unwrap());
     for (row, exact) in of.rows.iter_mut().zip(&exact[0]) {
         row.value = exact * (1.0 + off() / 100.0);
         row.spread = row.spread.map(|_| 0.01 * row.value);
@@ -67,8 +67,13 @@ fn truth() -> [f64; 3] {
     TRUTH.map(|(_, value)| value)
 }
 
-fn solved(of: &Measurements) -> Fit {
-    fit(of, &mut Runs::new(of, &|_| true), false).unwrap_or_else(|e| panic!("{e}"))
+fn solved(of: &Measurements) -> Calibration {
+    fit(of, &|_| true, false).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Puts the rows of measurements on a bench with so many cores.
+fn on<T>(sheet: &FigureSet, cores: usize, use_it: impl FnOnce(&Bench<'_>) -> T) -> T {
+    use_it(&Bench::new(sheet, (&Cores::new(cores), [0; 3]), &|_| true))
 }
 
 #[test]
@@ -77,7 +82,8 @@ fn constants_lie_in_their_intervals() {
     let mut exact = base.clone();
     measured(&mut exact, &truth(), || 0.0);
     // All seeds share their runs.
-    let mut runs = Runs::new(&base, &|_| true);
+    let (sheet, cores) = (base.sheet(), Cores::new(cores()));
+    let bench = Bench::new(&sheet, (&cores, [0; 3]), &|_| true);
     let (mut all_inside, mut inside, mut widest) = (0, [0; 3], 0.0f64);
     for seed in 0..100 {
         let mut draw = Rng::new(seed);
@@ -86,8 +92,8 @@ fn constants_lie_in_their_intervals() {
             row.value *= 1.0 + 0.01 * normal(&mut draw);
             row.spread = Some(0.01 * row.value);
         }
-        let found = fit(&noisy, &mut runs, false).unwrap_or_else(|e| panic!("{seed}: {e}"));
-        let is_inside = |(c, truth): (&Constant, f64)| match c.state {
+        let found = fit_on(&noisy, &bench, false).unwrap_or_else(|e| panic!("{seed}: {e}"));
+        let is_inside = |(c, truth): (&Solved, f64)| match c.state {
             State::Determined(Some((low, high))) => {
                 widest = widest.max((high - low) / 2.0 / truth);
                 (low..=high).contains(&truth)
@@ -113,7 +119,7 @@ fn held_out_rows_are_predicted() {
     let found = solved(&of);
     for (i, allowed) in [(8, 0.02), (9, 0.05)] {
         let off = found.rows[i].computed / exact.rows[i].value - 1.0;
-        assert!(off.abs() < allowed && found.rows[i].holds() == Some(true), "{:?}", found.rows[i]);
+        assert!(off.abs() < allowed && found.rows[i].holds == Some(true), "{:?}", found.rows[i]);
     }
     assert_eq!(found.freedom, 5);
 }
@@ -132,7 +138,7 @@ fn without_spreads_intervals_are_those_of_the_residuals() {
     // Noise half as great makes intervals half as wide.
     let mut draw = Rng::new(3);
     measured(&mut of, &truth(), || normal(&mut draw) / 2.0);
-    let width = |f: &Fit| match f.constants[0].state {
+    let width = |f: &Calibration| match f.constants[0].state {
         State::Determined(Some((low, high))) => high - low,
         _ => panic!("{:?}", f.constants),
     };
@@ -162,7 +168,7 @@ fn what_a_few_rows_cannot_tell_apart_is_named() {
     let sum = found.constants[0].value + found.constants[1].value;
     assert!((sum - 100.7).abs() < 0.5, "{sum}");
     // The check row has no sessions, so it needs one of them alone.
-    assert_eq!((found.rows[1].holds(), &found.rows[1].rests_on), (None, &vec![0, 1]));
+    assert_eq!((found.rows[1].holds, &found.rows[1].rests_on), (None, &vec![0, 1]));
     // A row without sessions tells them apart.
     let mut of = measurements(&["cpu.stack", "cpu.tx_shared"], &[LINES[7], LINES[6], LINES[9]]);
     measured(&mut of, &[61.0, 39.7], || 0.0);
@@ -171,7 +177,7 @@ fn what_a_few_rows_cannot_tell_apart_is_named() {
         found.constants.iter().all(|c| matches!(c.state, State::Determined(Some(_)))),
         "{found:?}"
     );
-    assert_eq!(found.rows[2].holds(), Some(true));
+    assert_eq!(found.rows[2].holds, Some(true));
 }
 
 #[test]
@@ -188,9 +194,7 @@ fn rows_that_no_constant_meets_are_a_contradiction() {
     let mut of = measurements(&["cpu.stack"], &[LINES[0], LINES[1]]);
     measured(&mut of, &[61.0], || 0.0);
     of.rows[1].value *= 1.5;
-    let Err(FitError::Contradiction(c)) = fit(&of, &mut Runs::new(&of, &|_| true), false) else {
-        panic!("it is none")
-    };
+    let Err(FitError::Contradiction(c)) = fit(&of, &|_| true, false) else { panic!("it is none") };
     assert!(c.spreads > BEYOND && c.to_string().contains("contradict"), "{c}");
 }
 
@@ -229,22 +233,51 @@ fn the_number_of_threads_changes_nothing() {
     let mut of = measurements(&names(), &LINES);
     let mut draw = Rng::new(5);
     measured(&mut of, &truth(), || normal(&mut draw));
-    let alone = fit(&of, &mut Runs::new(&of, &|_| true).on(1), true).unwrap();
-    assert_eq!(alone, fit(&of, &mut Runs::new(&of, &|_| true).on(3), true).unwrap());
+    let with = |cores| on(&of.sheet(), cores, |bench| fit_on(&of, bench, true).unwrap());
+    assert_eq!(with(1), with(3));
 }
 
 #[test]
 fn a_constant_gives_way_to_another_that_every_packet_pays() {
     let mut of = measurements(&["cpu.stack"], &LINES[..4]);
     measured(&mut of, &[61.0], || 0.0);
-    let found = fit(&of, &mut Runs::new(&of, &|_| true), true).unwrap();
+    let found = fit(&of, &|_| true, true).unwrap();
     let moved = found.sensitivity.unwrap();
     let of_key = |key: &str| moved.iter().find(|m| m.key == key).unwrap().follows.clone();
     // One sum: as many cycles as the other has more, this one has less, and no row moves.
     let (constants, rows) = of_key("cpu.tx_shared").unwrap();
-    let shared = of.others.iter().find(|u| u.key.name == "cpu.tx_shared").unwrap().start;
+    let shared = of.constants.get("cpu.tx_shared").unwrap();
     let by = constants[0] * found.constants[0].value;
     assert!((by + 0.01 * shared).abs() < 0.02 * 0.01 * shared, "{by} for {shared}");
     assert!(rows.iter().all(|r| r.abs() < 1e-3), "{rows:?}");
     assert_eq!(of_key("nic.port_rate"), None, "a core limits all rows");
+}
+
+#[test]
+fn claims_are_judged_and_move_nothing() {
+    let mut of = measurements(&names(), &LINES);
+    measured(&mut of, &truth(), || 0.0);
+    let alone = solved(&of);
+    let row = |figure: &str, at: usize, value, role| {
+        let number = of.rows[at].number.clone();
+        Row { number, ..Row::new(figure, value, "", role) }
+    };
+    let (cycles, rate) = (of.rows[0].value, of.rows[1].value);
+    let mut ratio = Row::new("", 2.0 * cycles / rate, "", Role::Shown);
+    ratio.derived = Some(Derived { rule: Rule::Ratio, from: ["cycles".into(), "rate".into()] });
+    let rows = [
+        row("cycles", 0, cycles, Role::Exact).within(Tolerance::Rel(0.01)),
+        row("rate", 1, 0.9 * rate, Role::AtOrAbove),
+        row("far", 0, 1.1 * cycles, Role::Predicted).within(Tolerance::Rel(0.02)),
+        row("same", 0, 1.1 * cycles, Role::Definition).within(Tolerance::Rel(0.02)),
+        ratio,
+    ];
+    let mut with = of.clone();
+    with.rows.extend(rows);
+    let found = solved(&with);
+    assert_eq!((&found.constants, found.freedom), (&alone.constants, alone.freedom));
+    let holds: Vec<_> = found.rows[10..].iter().map(|r| r.holds).collect();
+    assert_eq!(holds, [Some(true), Some(false), Some(false), Some(false), None]);
+    let half = found.rows[14].computed / with.rows[14].value;
+    assert!((half - 0.5).abs() < 0.01, "{half}");
 }
