@@ -95,6 +95,11 @@ pub trait Card: Sized + 'static {
         Interrupt::Line(queue)
     }
 
+    /// Returns the interrupts of a queue, if it has more than one.
+    fn interrupts(c: &Self::Config, queue: u16) -> Vec<Interrupt> {
+        vec![Self::interrupt(c, queue)]
+    }
+
     /// Returns the most packets of one queue between driver and device.
     fn in_flight(c: &Self::Config) -> u32;
 
@@ -470,7 +475,7 @@ fn linked<C: Card, B: Bus, Pr: Peer>(
     let cores = usize::from(setup.queues) + applications;
     let mut m = Machine::new(bus, device, setup.host.costs, cores);
     let queue = |(driver, i): (_, u16)| {
-        let (lines, core) = (vec![C::interrupt(&setup.card, i)], usize::from(i));
+        let (lines, core) = (C::interrupts(&setup.card, i), usize::from(i));
         OpenQueue { driver, lines, cores: [core, core + applications] }
     };
     let queues = open::<C, _, _>(&mut m, setup)?.into_iter().zip(0..).map(queue).collect();
@@ -546,7 +551,7 @@ fn packets<C: Card, B: Bus<Sink = Capture>>(
 ) -> Result<RunStats<C>> {
     let (device, cores) = (C::device::<B>(&setup.card), setup.queues.into());
     let mut m = Machine::new(bus, device, setup.host.costs, cores);
-    let queue = |(driver, i)| (driver, vec![C::interrupt(&setup.card, i)]);
+    let queue = |(driver, i)| (driver, C::interrupts(&setup.card, i));
     let queues = open::<C, _, _>(&mut m, setup)?.into_iter().zip(0..).map(queue).collect();
     let in_flight = C::in_flight(&setup.card);
     let trouble = |m: &mut Machine<B, C::Device<B>>| {

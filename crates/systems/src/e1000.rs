@@ -193,10 +193,11 @@ impl Card for E1000 {
         Limits { frame, tagged: frame.0, large_send: (65_535, "8254x manual") }
     }
 
-    fn interrupt(c: &Config, queue: u16) -> Interrupt {
+    fn interrupts(c: &Config, queue: u16) -> Vec<Interrupt> {
         match c.nic.slot {
-            Slot::Express { msi: true } => Interrupt::Message(queue),
-            _ => Interrupt::Line(queue),
+            Slot::Express { .. } if c.driver.msix => (0..3).map(Interrupt::Message).collect(),
+            Slot::Express { msi: true } => vec![Interrupt::Message(0)],
+            _ => vec![Interrupt::Line(queue)],
         }
     }
 

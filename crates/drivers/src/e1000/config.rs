@@ -95,6 +95,8 @@ pub struct Config {
     pub hang: Span,
     /// The stack limits the bytes in the transmit ring (BQL).
     pub bql: bool,
+    /// An 82574 sends messages of MSI-X: 0 for received frames, 1 for those sent, 2 for the link.
+    pub msix: bool,
 }
 
 /// Longest frame that `copy_align` copies.
@@ -147,6 +149,7 @@ impl Config {
             rx_low: 0,
             hang: Span::from_ms(2000),
             bql: true,
+            msix: false,
         }
     }
 
@@ -163,6 +166,7 @@ impl Config {
         check(matches!(self.rx_align, 0 | 2), "rx_align: 0 or 2")?;
         let own_bus = self.part.is_82574() == matches!(self.bus, Bus::Express);
         check(own_bus, "bus: PCI Express of an 82574, and of no other")?;
+        check(!self.msix || self.part.is_82574(), "msix: of an 82574 alone")?;
         let microwire = self.eeprom == Eeprom::Microwire;
         check(!(microwire && self.part.is_82574()), "eeprom: of an 82574 through EERD")?;
         let size = self.rx_buffer.is_power_of_two() && (256..=16384).contains(&self.rx_buffer);

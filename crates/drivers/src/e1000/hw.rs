@@ -141,6 +141,23 @@ fn set_bits<H: Host>(h: &mut H) {
     put(h, reg::IAM, !0);
 }
 
+/// Gives received frames, those sent and other causes the vectors 0 to 2, which clear their causes
+/// (`e1000_configure_msix`). Interrupts are `interval` apart.
+pub(super) fn set_vectors<H: Host>(h: &mut H, interval: u32) {
+    for vector in 0..3 {
+        put(h, reg::EITR + 4 * vector, interval.max(1));
+    }
+    let entry = |vector, at: u32| (l::IVAR_VALID | vector) << at;
+    let ivar = entry(0, l::IVAR_RXQ0) | entry(1, l::IVAR_TXQ0) | entry(2, l::IVAR_OTHER);
+    put(h, reg::IVAR, ivar | l::IVAR_EVERY_WB);
+    // The message of other causes disables them, and reading ICR all but the queues'.
+    put(h, reg::IAM, !(31 * l::INT_RXQ0) | l::INT_OTHER);
+    let ext = get(h, reg::CTRL_EXT);
+    put(h, reg::CTRL_EXT, ext | l::CTRL_EXT_PBA_CLR | l::CTRL_EXT_EIAME);
+    put(h, reg::EIAC, l::INT_RXQ0 | l::INT_TXQ0);
+    flush(h);
+}
+
 /// Sets receive address `i`, or clears it.
 pub(super) fn set_address<H: Host>(h: &mut H, i: u32, mac: Option<[u8; 6]>) {
     let (low, high) = match mac {

@@ -18,6 +18,10 @@ use doorbell_packet::{Packet, vlan};
 /// Interrupt causes that are enabled.
 const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
 
+/// Those of MSI-X: the queues', and others of which the link's is wanted.
+const QUEUES: u32 = l::INT_RXQ0 | l::INT_TXQ0;
+const OTHERS: u32 = l::INT_OTHER | l::INT_LSC;
+
 /// The speed at which traffic classes apply, in Mbit/s.
 const GIGABIT: u32 = 1000;
 /// Factor of the time that counts as a hang, at 10 Mbit/s.
@@ -60,6 +64,8 @@ pub struct E1000 {
     vlans: Option<Vec<u16>>,
     /// Throttling by traffic classes.
     itr: Option<ItrClasses>,
+    /// EITR of received frames, to be written with their next interrupt.
+    next_itr: Option<u32>,
     link: Option<Link>,
     check_link: bool,
     failed: bool,
@@ -95,6 +101,7 @@ impl E1000 {
             filter: Filter::default(),
             vlans: None,
             itr: None,
+            next_itr: None,
             link: None,
             check_link: false,
             failed: false,
@@ -135,7 +142,7 @@ impl E1000 {
             ItrClasses::new(mode, GIGABIT, &self.sample()).starting_at(Class::LowLatency)
         });
         self.check_link = true;
-        put(h, reg::IMS, CAUSES);
+        put(h, reg::IMS, self.causes());
         put(h, reg::ICS, l::INT_LSC);
         flush(h);
         Ok(())
@@ -169,6 +176,9 @@ impl E1000 {
                 Throttle::Dynamic | Throttle::Conservative => Class::LowLatency.rate(),
             };
             put(h, reg::ITR, interval(rate));
+            if c.msix {
+                hw::set_vectors(h, interval(rate));
+            }
         }
         if let Some(t) = c.rx_thresholds {
             put(h, reg::RXDCTL, dctl(t));
@@ -269,15 +279,42 @@ impl E1000 {
         Sample { rx, tx: self.tx.reclaimed, ..Sample::default() }
     }
 
-    /// Sets ITR by the traffic since the last call.
+    /// Returns the causes that are enabled while nothing is polled.
+    const fn causes(&self) -> u32 {
+        if self.config.msix { QUEUES | OTHERS } else { CAUSES }
+    }
+
+    /// Handles a message of MSI-X. The queues' have no register to be read, and are not masked
+    /// while they are polled (`e1000_intr_msix_rx`).
+    fn message<H: Host>(&mut self, h: &mut H, vector: u16) -> Irq {
+        self.stats.interrupts += 1;
+        if vector == 2 {
+            let cause = get(h, reg::ICR);
+            if cause != !0 {
+                self.check_link |= cause & l::INT_LSC != 0;
+                // Reading ICR has cleared the queues' causes, too.
+                put(h, reg::ICS, cause & QUEUES);
+                put(h, reg::IMS, OTHERS);
+            }
+        } else if let Some(itr) = self.next_itr.take_if(|_| vector == 0) {
+            put(h, reg::EITR, itr);
+            self.stats.itr_writes += 1;
+        }
+        Irq::Poll
+    }
+
+    /// Sets ITR by the traffic since the last call. With MSI-X the next interrupt does so.
     fn moderate<H: Host>(&mut self, h: &mut H) {
         let (sample, speed) = (self.sample(), self.link.map_or(GIGABIT, |l| l.speed));
         let Some(itr) = &mut self.itr else { return };
         itr.set_speed(speed);
-        if let Some(setting) = itr.sample(&sample) {
-            put(h, reg::ITR, setting.delay_ns / 256);
-            self.stats.itr_writes += 1;
+        let Some(setting) = itr.sample(&sample) else { return };
+        if self.config.msix {
+            self.next_itr = Some(setting.delay_ns / 256);
+            return;
         }
+        put(h, reg::ITR, setting.delay_ns / 256);
+        self.stats.itr_writes += 1;
     }
 }
 
@@ -315,15 +352,18 @@ impl<H: Host> Driver<H> for E1000 {
             return Poll::Again;
         }
         self.moderate(h);
-        put(h, reg::IMS, CAUSES);
+        put(h, reg::IMS, if self.config.msix { l::INT_RXQ0 } else { CAUSES });
         flush(h);
         if self.check_link || self.failed { Poll::Work } else { Poll::Idle }
     }
 
     /// Reads ICR, which clears the causes and lowers the line, and masks all causes until the poll
     /// has emptied the rings. Of an 82574 reading ICR masks them (IAM).
-    fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
+    fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
+        if self.config.msix {
+            return self.message(h, vector);
+        }
         let cause = get(h, reg::ICR);
         if cause == 0 || cause == !0 {
             // From another device on a shared line, or the card was removed.
@@ -376,8 +416,8 @@ impl<H: Host> Driver<H> for E1000 {
                 self.work(h);
                 // Masked and unmasked, so that a line that nobody has seen rises again.
                 put(h, reg::IMC, !0);
-                put(h, reg::ICS, l::INT_RXDMT0);
-                put(h, reg::IMS, CAUSES);
+                put(h, reg::ICS, if self.config.msix { l::INT_RXQ0 } else { l::INT_RXDMT0 });
+                put(h, reg::IMS, self.causes());
                 flush(h);
                 return Irq::None;
             }

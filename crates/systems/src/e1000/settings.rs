@@ -51,7 +51,7 @@ fn nic(v: &Values, bus: &str) -> Nic {
 
 /// Returns true if the card sends messages, and has no interrupt line.
 fn sends_messages(v: &Values) -> bool {
-    DriverKeys::of(v).interrupts == "msi"
+    DriverKeys::of(v).interrupts != "line"
 }
 
 fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
@@ -76,6 +76,7 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     }
     c.rx_place = Alignment { align, offset };
     c.max_frame = d.mtu + HEADER as u32;
+    c.msix = part.is_82574() && d.interrupts == "msix";
     c.throttle = match (d.throttle, v.word("driver.throttle")) {
         (Some(rate), _) => Throttle::Fixed(rate),
         (None, "off") => Throttle::Off,

@@ -118,8 +118,9 @@ settings! {
         /// RXDCTL.WTHRESH, where rx_prefetch is given
         rx_write_back: u8 = "driver.rx_write_back",
             whole("descriptors", 0.0, 63.0).default("1").when(OWN_RX);
-        /// IntMode of e1000e: one message, or the interrupt line
+        /// IntMode of e1000e: messages for frames received, for those sent and for the link; one
+        /// message; or the interrupt line
         interrupts: &'static str = "driver.interrupts",
-            choice(&["msi", "line"]).default("msi").when(MESSAGES);
+            choice(&["msix", "msi", "line"]).default("msix").when(MESSAGES);
     }
 }
