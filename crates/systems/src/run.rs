@@ -737,17 +737,15 @@ where
     pub(crate) fn slice(&mut self, until: Time) -> Result<End> {
         let end = match run(self.m, &mut self.cpus, &mut self.stations, &self.rules, until) {
             Err(Stuck::Nothing(_)) if self.may_idle => End::Time,
-            Err(stuck) => return Err(self.stuck(stuck)),
+            Err(stuck) => {
+                // The trace shows the events that led to it.
+                watch::end_linked(self.m, self.watch);
+                return Err(RunError::Stuck(stuck, Cause::of(self.m, None)));
+            }
             Ok(end) => end,
         };
         self.hand_over_frames()?;
         Ok(end)
-    }
-
-    /// Returns the error of a run that is stuck. The trace shows the events that led to it.
-    pub(crate) fn stuck(&mut self, how: Stuck) -> RunError {
-        watch::end_linked(self.m, self.watch);
-        RunError::Stuck(how, Cause::of(self.m, None))
     }
 
     fn hand_over_frames(&mut self) -> Result<()> {
