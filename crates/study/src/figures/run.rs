@@ -1,6 +1,6 @@
 //! Runs that rows are measured of.
 //!
-//! What a run's settings say stays. Choices between models replace what its scenario says, which
+//! Settings of a run stay as they are. Choices between models replace what its scenario says, which
 //! stays otherwise. All other keys follow the constants.
 
 use super::{Constants, platform};
