@@ -383,6 +383,11 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.missed
     }
 
+    /// Returns the CPU time of all cores: work, register accesses and lines that were not there.
+    pub fn worked(&self) -> Span {
+        WorkKind::ALL.iter().fold(self.stalled + self.missed, |sum, kind| sum + self.spent(*kind))
+    }
+
     /// Records in the trace a call of the entered core that began at `from` and ends now.
     #[inline(always)]
     pub fn mark(&mut self, from: Time, call: DriverCall) {

@@ -121,7 +121,7 @@ impl Point {
         if point.key != key {
             return Err(wrong("its key is not that of its settings".to_owned()));
         }
-        let of = Provenance { settings: point.origin().settings, ..of };
+        let of = Provenance { settings: origin::settings(&point.plan), ..of };
         let mut of = origin::without(of, |key| point.columns.contains_key(key));
         if point.columns.contains_key(SEED) {
             of.seed = 0;

@@ -16,7 +16,7 @@ use crate::{Counted, Counts, Experiment, OpenQueue, Probe, Result, RunStats, SLI
 use crate::{SettingError, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, Span, Time, WorkKind};
+use doorbell_hal::{Device, Host, Span, Time};
 use doorbell_sim::Watch;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
@@ -381,7 +381,7 @@ where
         e.app.finish();
     }
     let patience = if x.faults.is_empty() { LONGEST_END } else { x.faults.patience() };
-    let (last, worked) = (at + patience, worked(x.m));
+    let (last, worked) = (at + patience, x.m.worked());
     // The last acknowledgment may be lost; the peer then repeats its segment.
     x.rules.lingers = x.rules.watchdog.is_some();
     let mut idle = false;
@@ -396,7 +396,8 @@ where
             break;
         }
         if at >= last {
-            idle = (self::worked(x.m) - worked).ps() < patience.ps() / 100;
+            // A machine that does not keep up with its load is busy.
+            idle = (x.m.worked() - worked).ps() < patience.ps() / 100;
             o.verdict.unfinished = waiting(x);
             x.m.device.peer.halt();
             break;
@@ -479,15 +480,6 @@ where
     );
     let cause = Cause::of(x.m, None);
     std::iter::once(first).chain(cause.lines().map(str::to_owned)).collect()
-}
-
-/// Returns the time that the cores worked. Those of a machine that does not keep up with its load
-/// are busy, and those of one that waits for something that does not come are not.
-fn worked<B: Bus, D>(m: &Linked<B, D>) -> Span
-where
-    Wired<D, Hosts>: Device<B>,
-{
-    WorkKind::ALL.iter().fold(m.stalled() + m.missed(), |sum, kind| sum + m.spent(*kind))
 }
 
 /// Returns the faults that both ends found in each other's frames.

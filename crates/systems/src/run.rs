@@ -223,7 +223,7 @@ impl Counts {
             payload: 0,
             wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
             core_time: m.time_of_cores(),
-            busy: vec![work.iter().fold(m.stalled() + m.missed(), |sum, w| sum + w.2)],
+            busy: vec![m.worked()],
             missed: m.bus.platform().cache().map(|_| m.missed()),
             interrupts: vec![m.done(WorkKind::Interrupt).times],
             polls: m.done(WorkKind::Poll).times,

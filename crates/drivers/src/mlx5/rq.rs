@@ -95,13 +95,8 @@ impl PageCache {
         let buf = h.buffer(len, place).ok()?;
         if c.is_mempool() {
             // All of the pool is mapped once, when it is made.
-            return match h.map(buf, MBUF + c.headroom..len, Direction::Both) {
-                Ok(mapped) => Some(mapped),
-                Err(e) => {
-                    h.release(e.buf);
-                    None
-                }
-            };
+            let mapped = h.map(buf, MBUF + c.headroom..len, Direction::Both);
+            return mapped.map_err(|e| h.release(e.buf)).ok();
         }
         map_rx(h, buf, Direction::Both, |_, _| true)
     }

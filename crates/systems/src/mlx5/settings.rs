@@ -94,10 +94,10 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     let arrive = v.word("traffic.kind") == arrivals::KIND;
     let (buffer, xdp) = (longest(&r).next_multiple_of(64), arrive && r.xdp.is_some());
     let mempool = xdp && r.recycling == Recycling::Mempool;
-    let headroom = match (xdp, mempool) {
-        (_, true) => OBJECT_HEADROOM,
-        (true, _) => XDP_HEADROOM,
-        _ => HEADROOM,
+    let (headroom, align) = match (xdp, mempool) {
+        (_, true) => (OBJECT_HEADROOM, OBJECT),
+        (true, _) => (XDP_HEADROOM, PAGE),
+        _ => (HEADROOM, (buffer + HEADROOM).next_power_of_two()),
     };
     if mempool && buffer > OBJECT_FRAME {
         let most = OBJECT_FRAME - HEADER as u32;
@@ -135,11 +135,7 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
         recycling: r.recycling,
         compression: r.compression,
         buffer,
-        align: match (xdp, mempool) {
-            (_, true) => OBJECT,
-            (true, _) => PAGE,
-            _ => (buffer + headroom).next_power_of_two(),
-        },
+        align,
         headroom,
         bulk: r.bulk,
         padding: r.padding,
