@@ -7,9 +7,11 @@ pub mod key;
 pub mod metric;
 pub mod mix;
 pub mod number;
+pub mod readings;
 mod sum;
 pub mod table;
 pub mod trade;
 
 pub use error::{InputError, SettingError, hint, nearest};
+pub use readings::Readings;
 pub use sum::Sum;

@@ -59,6 +59,16 @@ pub struct Number {
     /// Half of its 95 % interval, if the run can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
+    /// The lowest and the highest of several boots of a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+}
+
+impl Number {
+    /// Makes a number without an error.
+    pub const fn new(name: String, value: f64) -> Number {
+        Number { name, value, error: None, range: None }
+    }
 }
 
 /// The numbers of a result: what tables, records, searches and fits read.

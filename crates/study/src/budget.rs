@@ -6,6 +6,7 @@
 use crate::paths::named_beside;
 use doorbell_host_io::files;
 use doorbell_spec::error::line_at;
+use doorbell_spec::readings::ungrouped;
 use doorbell_spec::{InputError, hint};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
@@ -24,16 +25,6 @@ pub const GROUPS: [&str; 8] = [
     "instructions",
     "functions",
 ];
-
-/// Groups whose numbers are known by their own names. A budget of an older version names the group
-/// too.
-pub const NAMED: [&str; 2] = ["per_packet", "rates"];
-
-/// Splits a name into such a group, if it begins with one, and the number's own name.
-pub fn ungrouped(name: &str) -> (Option<&'static str>, &str) {
-    let within = |g: &&'static str| Some((Some(*g), name.strip_prefix(*g)?.strip_prefix('.')?));
-    NAMED.iter().find_map(within).unwrap_or((None, name))
-}
 
 /// Keys at the head of a budget, with descriptions.
 pub const HEADS: [(&str, &str); 9] = [

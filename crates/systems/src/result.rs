@@ -464,7 +464,8 @@ impl Measured {
     /// Returns all numbers with their errors: rates, latencies, then those of a packet.
     pub fn numbers(&self) -> Numbers {
         let mut all = Vec::new();
-        let mut put = |name: String, value, error| all.push(Number { name, value, error });
+        let mut put =
+            |name: String, value, error| all.push(Number { error, ..Number::new(name, value) });
         let errors = self.rate_errors();
         for r in &self.rates {
             put(r.metric.name.to_owned(), r.value, of(&errors, r.metric.name));

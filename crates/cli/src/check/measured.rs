@@ -6,11 +6,12 @@ use crate::plan;
 use doorbell_console::render::{count, of_this_schema};
 use doorbell_console::{Error, failed, input, output::text_of};
 use doorbell_spec::hint;
-use doorbell_study::budget::{Budget, Line, NAMED, Subject, ungrouped};
+use doorbell_spec::readings::{Readings, ungrouped};
+use doorbell_study::budget::{Budget, Line, Subject};
 use doorbell_systems::Plan;
 use doorbell_systems::result::{Provenance, rounded};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 /// A number that a result does not have: its name, and the nearest one.
 #[derive(Debug, thiserror::Error)]
@@ -36,17 +37,11 @@ impl NoNumber {
     }
 }
 
-/// The numbers of a run.
-#[derive(Default)]
+/// A run, or a workload of a guest.
 struct Part {
     /// The workload of a guest.
     workload: Option<String>,
-    /// `frames`, `ledger.mmio_writes`.
-    numbers: BTreeMap<String, f64>,
-    /// The lowest and the highest of several boots, of those that differ.
-    spread: BTreeMap<String, [f64; 2]>,
-    /// Boots.
-    boots: u64,
+    numbers: Readings,
 }
 
 /// The room that an update leaves: a share of the number, and so many times what boots differ by.
@@ -104,8 +99,9 @@ impl Measured {
         let Some(of) = of else { return Err(unknown(from)) };
         let origin = is_run.then(|| serde_json::from_value(Value::Object(last.clone())));
         let origin = origin.transpose().map_err(|e| input!("{from}: {e}"))?;
-        let numbers = numbers(last);
-        let packets = numbers.get("packets").or(numbers.get("frames")).map_or(0, |n| *n as u64);
+        let numbers = Readings::of(last);
+        let packets = numbers.named("packets").or(numbers.named("frames"));
+        let packets = packets.map_or(0, |n| n.value as u64);
         if packets == 0 {
             return Err(failed!("{from}: no packet was counted, so there is nothing to check"));
         }
@@ -122,7 +118,7 @@ impl Measured {
             is_run,
             bus: word("bus"),
             origin,
-            parts: vec![Part { numbers, boots: 1, ..Part::default() }],
+            parts: vec![Part { workload: None, numbers }],
             is_virtual: None,
             unsound: audit.map(|why| text(why, "?")).collect(),
         })
@@ -133,13 +129,8 @@ impl Measured {
         let runs = result.get("runs").and_then(Value::as_array).ok_or_else(|| unknown(from))?;
         let word = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
         let part = |run: &Value| {
-            let spread = run.pointer("/boots/spread").cloned().unwrap_or_default();
-            Some(Part {
-                workload: Some(word(run, "workload")?),
-                numbers: of_run(run.as_object()?),
-                spread: serde_json::from_value(spread).unwrap_or_default(),
-                boots: run.pointer("/boots/boots").and_then(Value::as_u64).unwrap_or(1),
-            })
+            let workload = Some(word(run, "workload")?);
+            Some(Part { workload, numbers: Readings::of(run.as_object()?) })
         };
         let parts: Option<Vec<Part>> = runs.iter().map(part).collect();
         let parts = parts.ok_or_else(|| unknown(from))?;
@@ -155,7 +146,7 @@ impl Measured {
             return Err(unknown(from));
         };
         let each = parts.iter().map(|part| {
-            let packets = part.numbers.get("packets").map_or(0, |n| *n as u64);
+            let packets = part.numbers.named("packets").map_or(0, |n| n.value as u64);
             format!("{}, {} packets", part.workload.as_deref().unwrap_or("?"), count(packets))
         });
         let title = format!("{of}, {kernel}, {}", each.collect::<Vec<_>>().join("; "));
@@ -177,7 +168,7 @@ impl Measured {
         match self.is_virtual {
             None => Ok(Room { share: 0.0, spreads: 0.0 }),
             Some(true) => Ok(Room { share: VIRTUAL, spreads: 0.0 }),
-            Some(false) if self.parts.iter().all(|part| part.boots > 1) => {
+            Some(false) if self.parts.iter().all(Part::has_boots) => {
                 Ok(Room { share: 0.0, spreads: 1.0 })
             }
             Some(false) => Err(input!(
@@ -274,18 +265,17 @@ impl Measured {
 }
 
 impl Part {
-    /// Returns a number by the name that all commands have for it, or in its group, with its lowest
-    /// and its highest value of several boots.
+    /// Returns true if it is of several boots, which differ by as much as is known.
+    fn has_boots(&self) -> bool {
+        self.numbers.value("boots", "boots").is_some_and(|boots| boots > 1.0)
+    }
+
+    /// Returns a number by the name that all commands have for it, with its lowest and its highest
+    /// value of several boots.
     fn find(&self, name: &str) -> Option<[f64; 3]> {
-        let within = |group: &&str| {
-            let name = format!("{group}.{name}");
-            self.numbers.contains_key(&name).then_some(name)
-        };
-        let here = self.numbers.contains_key(name).then(|| name.to_owned());
-        let name = here.or_else(|| NAMED.iter().find_map(within))?;
-        let number = self.numbers[&name];
-        let [low, high] = self.spread.get(&name).copied().unwrap_or([number; 2]);
-        Some([number, low, high])
+        let number = self.numbers.named(name)?;
+        let [low, high] = number.range.unwrap_or([number.value; 2]);
+        Some([number.value, low, high])
     }
 
     /// Returns the number that a line of the budget names, or the sum of several.
@@ -298,7 +288,7 @@ impl Part {
             let in_group = (n > 0).then(|| self.find(&whole)).flatten();
             let Some(v) = in_group.or_else(|| self.find(part)) else {
                 let (of, name) = (of.to_owned(), part.to_owned());
-                let near = hint(part, self.numbers.keys().map(|n| ungrouped(n).1));
+                let near = hint(part, self.numbers.by_name().keys().map(|n| ungrouped(n).1));
                 return Err(NoNumber { of, name, near });
             };
             sum.iter_mut().zip(v).for_each(|(sum, v)| *sum += v);
@@ -309,26 +299,4 @@ impl Part {
 
 fn unknown(from: &str) -> Error {
     input!("{from}: it is not an output of `run`, `serve` or `guest` with --format json")
-}
-
-/// Returns the numbers of a run of a guest, with one for each function.
-pub(crate) fn of_run(run: &Map<String, Value>) -> BTreeMap<String, f64> {
-    let mut numbers = numbers(run);
-    for f in run.get("functions").and_then(Value::as_array).into_iter().flatten() {
-        if let (Some(name), Some(n)) = (f["function"].as_str(), f["per_packet"].as_f64()) {
-            *numbers.entry(format!("functions.{name}")).or_default() += n;
-        }
-    }
-    numbers
-}
-
-/// Returns the numbers of an object and of the objects in it, by dotted names.
-fn numbers(of: &Map<String, Value>) -> BTreeMap<String, f64> {
-    let inner = of.iter().flat_map(|(group, value)| {
-        let all = value.as_object().into_iter().flatten();
-        all.map(move |(name, v)| (format!("{group}.{name}"), v))
-    });
-    let own = of.iter().filter(|(name, _)| *name != "schema");
-    let all = own.map(|(name, v)| (name.clone(), v)).chain(inner);
-    all.filter_map(|(name, v)| Some((name, v.as_f64()?))).collect()
 }

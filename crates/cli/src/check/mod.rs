@@ -19,7 +19,6 @@ use doorbell_serve::Devices;
 use doorbell_study::budget::{Bounds, Budget, Line, Served, Subject};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
-pub(crate) use measured::of_run;
 use measured::{Measured, Room};
 pub(crate) use schema::schema;
 pub(crate) use show::Checked;

@@ -59,6 +59,23 @@ fn of_guest(clock: &str, boots: &str) -> Measured {
 }
 
 #[test]
+fn a_result_that_is_read_back_has_the_numbers_of_its_run() {
+    let mut plan = doorbell_systems::DOORBELL.plan("mlx5-pktgen-64").unwrap();
+    plan.set("traffic.packets=2000").unwrap();
+    let result = plan::execute(&plan, true).unwrap();
+    let kept = serde_json::to_value(&result).unwrap();
+    let kept = doorbell_spec::Readings::of(kept.as_object().unwrap());
+    let all = result.measured.numbers().0;
+    assert!(all.len() > 50 && all.iter().any(|n| n.error.is_some_and(|e| e > 0.0)));
+    for n in all {
+        let read = kept.named(&n.name).unwrap();
+        // Counts of the whole run are exact, and have no member that says so.
+        let error = n.error.filter(|e| *e > 0.0);
+        assert_eq!((read.value, read.error), (rounded(n.value), error), "{}", n.name);
+    }
+}
+
+#[test]
 fn a_budget_has_numbers_of_each_workload() {
     let budget = budget("[budget]\nmmio_writes = 0.3\n[workload.receive]\nmmio_writes = 0.5\n");
     assert_eq!(budget.workloads(), ["receive"]);

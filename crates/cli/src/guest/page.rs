@@ -11,7 +11,10 @@ pub(crate) fn sentence(label: &str, result: &GuestResult) -> String {
     let workloads = result.workloads();
     let Some(workload) = workloads.first() else { return label.to_owned() };
     let runs = result.runs_of(workload);
-    let (Some((first, a)), Some((last, b))) = (runs.first(), runs.last()) else {
+    let readings = |(name, run): &(String, &Run)| (name.clone(), run.readings());
+    let (Some((first, a)), Some((last, b))) =
+        (runs.first().map(readings), runs.last().map(readings))
+    else {
         return label.to_owned();
     };
     let numbers = [
@@ -20,11 +23,11 @@ pub(crate) fn sentence(label: &str, result: &GuestResult) -> String {
         ("per_packet", "pcie_down_tlp_bytes", "bytes toward"),
     ];
     let has =
-        |(group, name, _): &&(&str, &str, &str)| a.number(group, name).is_some_and(|n| n > 0.0);
+        |(group, name, _): &&(&str, &str, &str)| a.value(group, name).is_some_and(|n| n > 0.0);
     let Some((group, name, what)) = numbers.iter().find(has) else {
         return format!("{label}: {workload}");
     };
-    let [x, y] = [*a, *b].map(|r: &Run| r.number(group, name).unwrap_or(0.0));
+    let [x, y] = [a, b].map(|r| r.value(group, name).unwrap_or(0.0));
     let of = if *group == "instructions" { &result.driver } else { &result.device };
     let told = format!("{label}: a packet of {workload} takes");
     if runs.len() == 1 {

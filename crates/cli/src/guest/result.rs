@@ -1,12 +1,12 @@
 //! The results of `doorbell guest`, also read again from files.
 
-use crate::check::of_run;
 use doorbell_console::render::of_this_schema;
 use doorbell_console::{Error, input};
 use doorbell_guest::instructions::{Event, Profile, Step, Within, Work};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
+use doorbell_spec::Readings;
 use doorbell_systems::result::rounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -409,9 +409,9 @@ impl Run {
 
     /// Adds what other boots differ by.
     fn with(mut self, others: &[Run], is_virtual: bool) -> (Run, Option<String>) {
-        let own = self.numbers();
+        let own = self.readings().by_name();
         let mut spread: BTreeMap<String, [f64; 2]> = BTreeMap::new();
-        for other in others.iter().map(Run::numbers) {
+        for other in others.iter().map(|run| run.readings().by_name()) {
             for name in own.keys().chain(other.keys()) {
                 // A function that did not run has no number.
                 let [own, n] = [&own, &other].map(|of| of.get(name).copied().unwrap_or(0.0));
@@ -431,51 +431,10 @@ impl Run {
         (self, differs)
     }
 
-    /// Returns all numbers by their names in budgets.
-    fn numbers(&self) -> BTreeMap<String, f64> {
+    /// Returns its numbers as they are read back from a file.
+    pub(super) fn readings(&self) -> Readings {
         let value = serde_json::to_value(self).unwrap_or_default();
-        value.as_object().map(of_run).unwrap_or_default()
-    }
-
-    /// Returns the lowest and the highest of several boots.
-    pub(super) fn range(&self, group: &str, name: &str) -> Option<[f64; 2]> {
-        let boots = self.boots.as_ref().filter(|boots| boots.boots > 1)?;
-        let number = || match group {
-            "functions" => {
-                let own = self.functions.iter().filter(|f| f.function == name);
-                Some(own.map(|f| f.per_packet).sum())
-            }
-            _ => self.number(group, name),
-        };
-        match boots.spread.get(&format!("{group}.{name}")) {
-            Some(range) => Some(*range),
-            None => number().map(|n| [n; 2]),
-        }
-    }
-
-    /// Returns the numbers of a group.
-    pub(super) fn group(&self, name: &str) -> Option<&BTreeMap<String, f64>> {
-        match name {
-            "instructions" => self.instructions.as_ref(),
-            "modules" => Some(&self.modules),
-            "calls" => Some(&self.calls),
-            "per_transmit" => Some(&self.per_transmit),
-            "per_poll" => Some(&self.per_poll),
-            "latency_ns" => Some(&self.latency_ns),
-            _ => Some(&self.per_packet),
-        }
-    }
-
-    /// Returns a number by its name in budgets and tables: `instructions.driver`,
-    /// `per_packet.mmio_writes`.
-    pub(super) fn number(&self, group: &str, name: &str) -> Option<f64> {
-        match (group, name) {
-            ("timed", "sent_per_s") => self.timed?.sent_per_s,
-            ("timed", "offered_per_s") => self.timed?.offered_per_s,
-            ("timed", "answers") => Some(self.timed?.answers as f64).filter(|n| *n > 0.0),
-            ("timed", _) => Some(self.timed?.dropped as f64),
-            _ => self.group(group)?.get(name).copied(),
-        }
+        value.as_object().map(Readings::of).unwrap_or_default()
     }
 }
 
@@ -589,7 +548,8 @@ mod tests {
         let spread = BTreeMap::from([("per_packet.mmio_writes".to_owned(), [0.125, 0.5])]);
         assert_eq!(run.boots.as_ref().unwrap().spread, spread);
         assert_eq!((run.per_packet["mmio_writes"], error), (0.25, None));
-        assert_eq!(run.range("per_packet", "mmio_writes"), Some([0.125, 0.5]));
+        let all = run.readings();
+        assert_eq!(all.named("mmio_writes").unwrap().range, Some([0.125, 0.5]));
         let said =
             "3 boots in virtual time differ in 1 numbers: per_packet.mmio_writes 0.125 to 0.5";
         assert_eq!(repeated(boots(), true).1.as_deref(), Some(said));

@@ -8,6 +8,8 @@ use doorbell_console::render::{
 };
 use doorbell_guest::instructions::Step;
 use doorbell_hal::Unit;
+use doorbell_spec::Readings;
+use doorbell_spec::number::Number;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -187,27 +189,50 @@ pub(super) struct Part {
     marked: bool,
 }
 
+/// A run beside others of its workload.
+struct Column<'r> {
+    head: String,
+    run: &'r Run,
+    numbers: Readings,
+}
+
+impl Column<'_> {
+    fn of((head, run): (String, &Run)) -> Column<'_> {
+        Column { head, run, numbers: run.readings() }
+    }
+
+    fn number(&self, group: &str, name: &str) -> Option<&Number> {
+        shown(&self.numbers, group, name)
+    }
+}
+
+/// Returns a number that a table shows. A guest without a peer has no answers.
+fn shown<'n>(numbers: &'n Readings, group: &str, name: &str) -> Option<&'n Number> {
+    let is_answers = (group, name) == ("timed", "answers");
+    numbers.number(group, name).filter(|n| !is_answers || n.value > 0.0)
+}
+
 /// Returns the tables of each workload.
 pub(super) fn parts(result: &GuestResult, view: View) -> Vec<Part> {
     let driver = result.driver.replace('-', "_");
     let part = |workload| {
-        let (heads, runs): (Vec<String>, Vec<&Run>) = result.runs_of(workload).into_iter().unzip();
-        let (bill, some) = bill(&heads, &runs, view);
-        let (functions, others) = functions(&heads, &runs, &driver, view);
+        let runs: Vec<Column<'_>> = result.runs_of(workload).into_iter().map(Column::of).collect();
+        let (bill, some) = bill(&runs, view);
+        let (functions, others) = functions(&runs, &driver, view);
         let title = title(workload, &runs);
         let mut tables = vec![bill, functions];
-        tables.extend(INSIDE.iter().filter_map(|of| inside(&heads, &runs, of, &driver, view)));
+        tables.extend(INSIDE.iter().filter_map(|of| inside(&runs, of, &driver, view)));
         Part { title, tables, marked: some || others }
     };
     result.workloads().into_iter().map(part).collect()
 }
 
 /// Describes a workload with the settings that all runs have.
-fn title(workload: &str, runs: &[&Run]) -> String {
-    let same = |(k, v): &(&String, &String)| runs.iter().all(|r| r.settings.get(*k) == Some(v));
+fn title(workload: &str, runs: &[Column<'_>]) -> String {
+    let same = |(k, v): &(&String, &String)| runs.iter().all(|r| r.run.settings.get(*k) == Some(v));
     let set: Vec<String> =
-        runs[0].settings.iter().filter(same).map(|(k, v)| format!("{k}={v}")).collect();
-    let packets: Vec<String> = runs.iter().map(|r| count(r.packets)).collect();
+        runs[0].run.settings.iter().filter(same).map(|(k, v)| format!("{k}={v}")).collect();
+    let packets: Vec<String> = runs.iter().map(|r| count(r.run.packets)).collect();
     let packets = if packets.iter().all(|p| *p == packets[0]) {
         packets[0].clone()
     } else {
@@ -217,59 +242,43 @@ fn title(workload: &str, runs: &[&Run]) -> String {
 }
 
 /// Returns an empty table with a column for each run.
-fn side_by_side(title: &str, heads: &[String]) -> Table {
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+fn side_by_side(title: &str, runs: &[Column<'_>]) -> Table {
+    let heads: Vec<&str> = runs.iter().map(|r| r.head.as_str()).collect();
     let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
     numbers(title, &heads, width)
 }
 
-/// A number, and the lowest and the highest of several boots.
-#[derive(Clone, Copy)]
-struct Measured {
-    number: f64,
-    range: Option<[f64; 2]>,
-}
-
-impl Measured {
-    /// Returns true if it differs from the one to its left: of several boots, if none is as any of
-    /// the others, and by more than what each packet costs by itself may.
-    fn differs(self, before: Measured, margin: Margin) -> bool {
-        match (before.range, self.range) {
-            (Some([low, high]), Some([lowest, highest])) => {
-                (lowest > high || highest < low)
-                    && Margin::EXACT.exceeded(before.number, self.number)
-            }
-            _ => margin.exceeded(before.number, self.number),
+/// Returns true if a number differs from the one to its left: of several boots, if none is as any
+/// of the others, and by more than what each packet costs by itself may.
+fn differs(before: &Number, now: &Number, margin: Margin) -> bool {
+    match (before.range, now.range) {
+        (Some([low, high]), Some([lowest, highest])) => {
+            (lowest > high || highest < low) && Margin::EXACT.exceeded(before.value, now.value)
         }
+        _ => margin.exceeded(before.value, now.value),
     }
 }
 
 /// Returns the cells of a row; a number that differs from its left neighbour is marked. Also
 /// returns whether any is.
-fn cells(values: &[Option<Measured>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
+fn cells(values: &[Option<Number>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
     let mut any = false;
-    let mut before: Option<Measured> = None;
-    let mut cell = |v: &Option<Measured>| {
-        let Some(v) = *v else { return Cell::from("-") };
-        let moved = before.filter(|b| margin.is_some_and(|m| v.differs(*b, m)));
+    let mut before: Option<&Number> = None;
+    let mut cells = Vec::new();
+    for v in values {
+        let Some(v) = v else {
+            cells.push(Cell::from("-"));
+            continue;
+        };
+        let moved = before.filter(|b| margin.is_some_and(|m| differs(b, v, m)));
         before = Some(v);
         any |= moved.is_some();
-        let is_less = |b: Measured| v.number < b.number;
+        let is_less = |b: &Number| v.value < b.value;
         let tone = moved.map(|b| if is_less(b) { Tone::Better } else { Tone::Worse });
         let mark = if moved.is_some() { "*" } else { "" };
-        Cell::toned(format!("{mark}{}", amount(v.number)), tone)
-    };
-    let cells = values.iter().map(&mut cell).collect();
+        cells.push(Cell::toned(format!("{mark}{}", amount(v.value)), tone));
+    }
     (cells, any)
-}
-
-/// Returns a number of each run.
-fn measured(runs: &[&Run], group: &str, name: &str) -> Vec<Option<Measured>> {
-    let of = |run: &&Run| {
-        let number = run.number(group, name)?;
-        Some(Measured { number, range: run.range(group, name) })
-    };
-    runs.iter().map(of).collect()
 }
 
 /// Groups that stand before the names of their numbers.
@@ -277,17 +286,17 @@ const GROUPS: [&str; 6] =
     ["instructions", "modules", "calls", "per_transmit", "per_poll", "latency_ns"];
 
 /// Returns the modules of the drivers that executed instructions.
-fn modules<'r>(runs: &[&'r Run]) -> BTreeSet<&'r str> {
-    runs.iter().flat_map(|run| run.modules.keys()).map(String::as_str).collect()
+fn modules<'r>(runs: &[Column<'r>]) -> BTreeSet<&'r str> {
+    runs.iter().flat_map(|r| r.run.modules.keys()).map(String::as_str).collect()
 }
 
 /// Returns the bill a packet, and whether any number is marked.
-fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
-    let mut table = side_by_side("a packet", heads);
+fn bill(runs: &[Column<'_>], view: View) -> (Table, bool) {
+    let mut table = side_by_side("a packet", runs);
     let mut marked = false;
     let mut row = |group: &str, name: &str, about: &str, margin: Option<Margin>| {
-        let values = measured(runs, group, name);
-        if values.iter().flatten().all(|v| v.number == 0.0) {
+        let values: Vec<_> = runs.iter().map(|r| r.number(group, name).cloned()).collect();
+        if values.iter().flatten().all(|v| v.value == 0.0) {
             return;
         }
         let (mut all, any) = cells(&values, margin);
@@ -297,7 +306,7 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
         all.insert(0, Cell::from(shown));
         // Beside more columns there is no room for it.
         let about = if runs.len() > 2 { "" } else { about };
-        match (runs, values.first().copied().flatten().and_then(|v| v.range)) {
+        match (runs, values.iter().flatten().next().and_then(|v| v.range)) {
             ([_], Some([low, high])) if low < high => {
                 let range = format!("{about}: {} to {}", amount(low), amount(high));
                 table.noted(all, &range);
@@ -339,11 +348,11 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
 
 /// Returns the functions, and whether any number is marked: of one run the most expensive
 /// functions, of several those that changed most.
-fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Table, bool) {
+fn functions(runs: &[Column<'_>], driver: &str, view: View) -> (Table, bool) {
     let own = modules(runs);
     let listed = |module: &str| view.all || module == driver || own.contains(module);
     let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
-    for (n, run) in runs.iter().enumerate() {
+    for (n, Column { run, .. }) in runs.iter().enumerate() {
         for f in run.functions.iter().filter(|f| listed(&f.module)) {
             let values = all.entry((&f.module, &f.function)).or_insert(vec![None; runs.len()]);
             values[n] = Some(f.per_packet);
@@ -358,15 +367,17 @@ fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Tabl
     let mut rows: Vec<_> = all.into_iter().collect();
     rows.sort_by(|(_, a), (_, b)| spread(b).total_cmp(&spread(a)));
     let what = if runs.len() > 1 { "functions that changed most" } else { "functions" };
-    let (mut table, mut marked) = (side_by_side(what, heads), false);
+    let (mut table, mut marked) = (side_by_side(what, runs), false);
     for ((module, function), values) in rows.into_iter().take(view.functions) {
         if spread(&values) < Margin::EXACT.1 {
             continue;
         }
-        let of = |(value, run): (&Option<f64>, &&Run)| {
-            value.map(|number| Measured { number, range: run.range("functions", function) })
+        // The range is of all modules that have it.
+        let of = |(value, r): (&Option<f64>, &Column<'_>)| {
+            let range = r.number("functions", function).and_then(|n| n.range);
+            value.map(|value| Number { range, ..Number::new(function.to_owned(), value) })
         };
-        let values: Vec<Option<Measured>> = values.iter().zip(runs).map(of).collect();
+        let values: Vec<Option<Number>> = values.iter().zip(runs).map(of).collect();
         let (mut cells, any) = cells(&values, Some(Margin::of_function(module, function)));
         marked |= any;
         let named = module == driver;
@@ -386,14 +397,13 @@ const INSIDE: [(&str, &str); 2] = [
 /// Returns the functions in the calls of the driver to send or in its polls, by call, the most
 /// expensive first; `None` if no run has followed them.
 fn inside(
-    heads: &[String],
-    runs: &[&Run],
+    runs: &[Column<'_>],
     (event, about): &(&str, &str),
     driver: &str,
     view: View,
 ) -> Option<Table> {
     let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
-    for (n, run) in runs.iter().enumerate() {
+    for (n, Column { run, .. }) in runs.iter().enumerate() {
         for f in run.inside.get(*event).iter().flat_map(|inside| &inside.functions) {
             let values = all.entry((&f.module, &f.function)).or_insert(vec![None; runs.len()]);
             values[n] = Some(f.per_call);
@@ -402,14 +412,14 @@ fn inside(
     let most = |values: &[Option<f64>]| values.iter().flatten().fold(0.0, |m: f64, v| m.max(*v));
     let mut rows: Vec<_> = all.into_iter().filter(|(_, v)| most(v) >= Margin::EXACT.1).collect();
     rows.sort_by(|(_, a), (_, b)| most(b).total_cmp(&most(a)));
-    let mut table = side_by_side(about, heads);
+    let mut table = side_by_side(about, runs);
     if rows.is_empty() {
         return None;
     }
     for ((module, function), values) in rows.into_iter().take(view.functions) {
         let named = module == driver;
         let name = if named { function.to_owned() } else { format!("{function} [{module}]") };
-        let of = |number: &Option<f64>| number.map(|number| Measured { number, range: None });
+        let of = |value: &Option<f64>| value.map(|value| Number::new(function.to_owned(), value));
         let (cells, _) = cells(&values.iter().map(of).collect::<Vec<_>>(), None);
         table.row([Cell::from(name)].into_iter().chain(cells));
     }
@@ -432,17 +442,18 @@ fn records(result: &GuestResult) -> Vec<Record> {
             put(key, value.clone().into());
         }
         put("packets", run.packets.into());
+        let numbers = run.readings();
         for group in GROUPS {
-            for (name, value) in run.group(group).into_iter().flatten() {
-                put(&format!("{group}.{name}"), (*value).into());
+            for n in numbers.group(group) {
+                put(&format!("{group}.{}", n.name), n.value.into());
             }
         }
         for (name, value) in &run.per_packet {
             put(name, (*value).into());
         }
         for (name, _) in TIMED {
-            if let Some(n) = run.number("timed", name) {
-                put(name, n.into());
+            if let Some(n) = shown(&numbers, "timed", name) {
+                put(name, n.value.into());
             }
         }
         put("elapsed_s", run.elapsed_s.into());

@@ -4,6 +4,7 @@ use super::data::Run;
 use super::html::{self, Palette, REST, change, figure, legend, table};
 use doorbell_bus::Ledger;
 use doorbell_console::render::amount;
+use doorbell_spec::number::Number;
 use doorbell_systems::bill::{PARTS, Part};
 use maud::{Markup, html};
 
@@ -26,11 +27,11 @@ impl Item {
 /// Returns the items of a part that any run has, the largest first.
 fn items(part: &Part, runs: &[&Run]) -> Vec<Item> {
     let mut all: Vec<Item> = Vec::new();
-    for name in runs.iter().flat_map(|r| r.per_packet.keys()) {
+    for Number { name, .. } in runs.iter().flat_map(|r| r.numbers.group("per_packet")) {
         if let Some(title) = part.item(name)
             && !all.iter().any(|i| i.name == *name)
         {
-            let value = |r: &&Run| r.per_packet.get(name).copied().unwrap_or(0.0);
+            let value = |r: &&Run| r.value("per_packet", name).unwrap_or(0.0);
             let values = runs.iter().map(value).collect();
             all.push(Item { name: name.clone(), title, values });
         }
@@ -63,13 +64,13 @@ pub(super) fn bill(palette: &mut Palette, runs: &[&Run], labels: &[String]) -> M
 /// Lists every count a packet that any of these runs has.
 fn all(runs: &[&Run], labels: &[String]) -> Markup {
     let mut names: Vec<&String> = Vec::new();
-    for (name, value) in runs.iter().flat_map(|r| r.per_packet.iter()) {
+    for Number { name, value, .. } in runs.iter().flat_map(|r| r.numbers.group("per_packet")) {
         if *value != 0.0 && !names.contains(&name) {
             names.push(name);
         }
     }
     let row = |name: &String| {
-        let cells = runs.iter().map(|r| html::cell(r.per_packet.get(name).copied()));
+        let cells = runs.iter().map(|r| html::cell(r.value("per_packet", name)));
         std::iter::once(html! { (name) }).chain(cells).collect::<Vec<_>>()
     };
     let rows: Vec<_> = names.into_iter().map(row).collect();

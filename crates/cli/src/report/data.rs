@@ -2,14 +2,13 @@
 
 use crate::summary::{Ran, Sides};
 use doorbell_console::render::Program;
+use doorbell_spec::Readings;
 use doorbell_study::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
 use doorbell_systems::result::{Provenance, rounded};
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-
-/// Numbers by name, in the order of the file.
-pub(super) type Numbers = IndexMap<String, f64>;
 
 /// A run as `run --format json` prints it.
 #[derive(Deserialize)]
@@ -22,22 +21,35 @@ pub(crate) struct Run {
     pub(super) capture_sha256: Option<String>,
     pub(super) set: Vec<String>,
     pub(super) seed: u64,
-    pub(super) limits: Numbers,
     pub(super) limit: Option<Limit>,
     pub(super) window: Window,
     pub(super) packets: u64,
     pub(super) seconds: f64,
-    pub(super) rates: Numbers,
-    pub(super) rates_error: Numbers,
-    pub(super) per_packet: Numbers,
-    pub(super) latency_ns: Numbers,
     pub(super) latency_of: String,
     pub(super) latency_histogram_ns: Vec<(f64, u64)>,
-    pub(super) series: IndexMap<String, Vec<(f64, f64)>>,
     pub(super) audit: Vec<String>,
+    #[serde(flatten, deserialize_with = "whole")]
+    pub(super) numbers: Readings,
+}
+
+/// Reads the numbers of a run, which has all groups.
+fn whole<'de, D: Deserializer<'de>>(members: D) -> Result<Readings, D::Error> {
+    let members = Map::deserialize(members)?;
+    for group in ["limits", "rates", "rates_error", "per_packet", "latency_ns"] {
+        let of = members.get(group).ok_or_else(|| D::Error::missing_field(group))?;
+        IndexMap::<String, f64>::deserialize(of).map_err(D::Error::custom)?;
+    }
+    let series = members.get("series").ok_or_else(|| D::Error::missing_field("series"))?;
+    IndexMap::<String, Vec<(f64, f64)>>::deserialize(series).map_err(D::Error::custom)?;
+    Ok(Readings::of(&members))
 }
 
 impl Run {
+    /// Returns the value of a number of a group.
+    pub(super) fn value(&self, group: &str, name: &str) -> Option<f64> {
+        self.numbers.value(group, name)
+    }
+
     pub(super) fn origin(&self) -> Provenance {
         Provenance {
             scenario: self.scenario.clone(),

@@ -4,6 +4,7 @@ use super::data::Run;
 use super::html::{Palette, cell, figure, legend, table, words};
 use crate::chart::{Colours, Line, Plot};
 use doorbell_console::render::{amount, people};
+use doorbell_spec::number::Number;
 use doorbell_systems::metrics::Metric;
 use maud::{Markup, html};
 
@@ -107,12 +108,12 @@ pub(super) fn over_time(name: &str, lines: Vec<Line>, colours: &[&str]) -> Marku
 pub(super) fn series(palette: &mut Palette, runs: &[&Run], labels: &[String]) -> Markup {
     let colours = palette.sides(labels);
     let moves = |name: &str| {
-        let own = runs.iter().filter_map(|r| r.series.get(name));
+        let own = runs.iter().filter_map(|r| r.numbers.over_time(name));
         own.into_iter().any(|s| s.iter().skip(2).any(|p| p.1 != s[1].1))
     };
     let mut names: Vec<&str> = Vec::new();
-    for name in runs.iter().flat_map(|r| r.series.keys()) {
-        if !names.contains(&name.as_str()) && moves(name) {
+    for name in runs.iter().flat_map(|r| r.numbers.series()) {
+        if !names.contains(&name) && moves(name) {
             names.push(name);
         }
     }
@@ -121,7 +122,7 @@ pub(super) fn series(palette: &mut Palette, runs: &[&Run], labels: &[String]) ->
     }
     names.sort_by_key(|n| SERIES.iter().position(|(s, _, _)| s == n).unwrap_or(SERIES.len()));
     let of = |name: &str| {
-        let points = |r: &&Run| r.series.get(name).cloned().unwrap_or_default();
+        let points = |r: &&Run| r.numbers.over_time(name).unwrap_or_default().to_vec();
         let each = runs.iter().map(points).zip(labels);
         each.map(|(points, label)| Line { label: label.clone(), points }).collect()
     };
@@ -152,7 +153,7 @@ pub(super) fn latency(palette: &mut Palette, runs: &[&Run], labels: &[String]) -
     let lines = runs.iter().zip(labels).map(|(r, label)| {
         let all: u64 = r.latency_histogram_ns.iter().map(|b| b.1).sum();
         let mut seen = 0;
-        let start = (us(r.latency_ns.get("min").copied().unwrap_or(0.0)), 0.0);
+        let start = (us(r.value("latency_ns", "min").unwrap_or(0.0)), 0.0);
         let steps = r.latency_histogram_ns.iter().map(|(ns, n)| {
             seen += n;
             (us(*ns), 100.0 * seen as f64 / all as f64)
@@ -164,23 +165,24 @@ pub(super) fn latency(palette: &mut Palette, runs: &[&Run], labels: &[String]) -
     let units = ("µs".to_owned(), "% of packets".to_owned());
     let plot = Plot { lines: lines.collect(), steps: true, units, ..Plot::default() };
     let near = |r: &&Run| {
-        let same = |(q, ns): (&String, &f64)| {
-            r.latency_ns.get(q).is_some_and(|other| (other - ns).abs() <= ns / 100.0)
+        let same = |of: &Number| {
+            let other = r.value("latency_ns", &of.name);
+            other.is_some_and(|other| (other - of.value).abs() <= of.value / 100.0)
         };
-        first.latency_ns.iter().all(same)
+        first.numbers.group("latency_ns").iter().all(same)
     };
     let same = if runs.len() > 1 && runs.iter().all(near) { "; the same within 1 %" } else { "" };
     let about =
         format!("{}: share of packets in % that take at most so many µs{same}", first.latency_of);
     let row = |(q, name): &(&str, &str)| {
-        let of = |r: &&Run| r.latency_ns.get(*q).map(|ns| ns / 1000.0);
+        let of = |r: &&Run| r.value("latency_ns", q).map(|ns| ns / 1000.0);
         let cells = runs.iter().map(|r| cell(of(r)));
         std::iter::once(html! { (name) }).chain(cells).collect::<Vec<_>>()
     };
     let rows: Vec<_> = QUANTILES.iter().map(row).collect();
     let heads = std::iter::once("share, in µs".to_owned()).chain(labels.iter().cloned());
     let numbers = table("Latency", &heads.collect::<Vec<_>>(), 1, &rows);
-    let median = |r: &&Run| r.latency_ns.get("p50").map(|ns| amount(ns / 1000.0));
+    let median = |r: &&Run| r.value("latency_ns", "p50").map(|ns| amount(ns / 1000.0));
     let medians: Vec<String> = runs.iter().filter_map(median).collect();
     let said = html! { "half of them: " strong { (medians.join(", ")) } " µs" };
     figure(("Latency", said, &about), &drawing("Latency", &plot, &colours), &numbers)

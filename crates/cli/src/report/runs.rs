@@ -8,6 +8,7 @@ use super::lines::{latency, metric, series};
 use super::{Labelled, bill};
 use doorbell_console::render::{self, amount, count as grouped};
 use doorbell_hal::Unit;
+use doorbell_spec::number::Number;
 use doorbell_systems::result::Provenance;
 use maud::{Markup, html};
 
@@ -30,7 +31,7 @@ pub(super) fn told(name: &str, value: f64, plain: Option<&str>) -> String {
 }
 
 fn packets(run: &Run) -> f64 {
-    run.rates.get("packets_per_s").copied().unwrap_or(0.0)
+    run.value("rates", "packets_per_s").unwrap_or(0.0)
 }
 
 fn speed(run: &Run) -> String {
@@ -64,10 +65,10 @@ fn limits(runs: &[&Run], labels: &[String]) -> String {
         return format!("{}.", said.join("; "));
     }
     let nearest = |run: &&Run| {
-        let (name, share) = run.limits.first().map(|(n, s)| (n.clone(), *s))?;
+        let Number { name, value, .. } = run.numbers.group("limits").first()?;
         let end = ["_busy_share", "_share"].iter().find_map(|e| name.strip_suffix(e));
-        let name = end.unwrap_or(&name).replace('_', " ").replace("cpu", "CPU");
-        Some((name, share))
+        let name = end.unwrap_or(name).replace('_', " ").replace("cpu", "CPU");
+        Some((name, *value))
     };
     let Some(all) = runs.iter().map(nearest).collect::<Option<Vec<_>>>() else {
         return String::new();
@@ -89,7 +90,8 @@ fn limits(runs: &[&Run], labels: &[String]) -> String {
 
 /// Returns whether the packet rates of two runs differ by more than their errors.
 fn rates_differ(a: &Run, b: &Run) -> bool {
-    let error = |r: &Run| r.rates_error.get("packets_per_s").copied().unwrap_or(0.0);
+    let error = |r: &Run| r.numbers.number("rates", "packets_per_s")?.error;
+    let error = |r: &Run| error(r).unwrap_or(0.0);
     let (x, y) = (packets(a), packets(b));
     (y - x).abs() > (error(a) + error(b)).max(LEAST * x)
 }
@@ -140,7 +142,7 @@ fn difference(a: &Run, b: &Run, labels: &[String]) -> (String, String) {
 
 /// Returns the conclusion for the head of the page, and what else there is to say.
 fn conclusion(runs: &[&Run], labels: &[String]) -> (String, String) {
-    let cycles = |r: &Run| r.per_packet.get("cycles").copied().unwrap_or(0.0);
+    let cycles = |r: &Run| r.value("per_packet", "cycles").unwrap_or(0.0);
     match runs {
         [a, b] => difference(a, b, labels),
         [one] => {
@@ -237,18 +239,20 @@ pub(super) fn section(palette: &mut Palette, all: &[Labelled<Run>]) -> Markup {
 /// Names rates by interest: packets, bits, the resources by their use, the rest.
 fn rate_names<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in runs.iter().flat_map(|r| &r.rates).filter(|(_, v)| **v != 0.0) {
+    let rates = runs.iter().flat_map(|r| r.numbers.group("rates"));
+    for Number { name, .. } in rates.filter(|n| n.value != 0.0) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
+    let limits = runs[0].numbers.group("limits");
     let place = |name: &&str| {
         let unit = metric(name).map(|m| m.unit);
-        match runs[0].limits.get_index_of(*name) {
+        match limits.iter().position(|limit| limit.name == *name) {
             _ if *name == "packets_per_s" => 0,
             _ if matches!(unit, Some(Unit::PacketsPerSecond | Unit::BitsPerSecond)) => 1,
             Some(at) => 2 + at,
-            None => 2 + runs[0].limits.len(),
+            None => 2 + limits.len(),
         }
     };
     names.sort_by_key(place);
@@ -257,7 +261,7 @@ fn rate_names<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
 
 fn rates(runs: &[&Run], labels: &[String]) -> Markup {
     let changed = |name: &str, a: &Run, b: &Run| {
-        let [x, y] = [a, b].map(|r| r.rates.get(name).copied().unwrap_or(0.0));
+        let [x, y] = [a, b].map(|r| r.value("rates", name).unwrap_or(0.0));
         let told = change(x, y).unwrap_or_default();
         // More packets and bits are better; a share or a rate of events may be high for a reason.
         let judged =
@@ -270,7 +274,7 @@ fn rates(runs: &[&Run], labels: &[String]) -> Markup {
         }
     };
     let row = |name: &str| {
-        let text = |r: &Run| r.rates.get(name).map_or(String::new(), |v| told(name, *v, None));
+        let text = |r: &Run| r.value("rates", name).map_or(String::new(), |v| told(name, v, None));
         let mut cells = vec![breakable(name)];
         cells.extend(runs.iter().map(|r| html! { (text(r)) }));
         if let [a, b] = runs {
