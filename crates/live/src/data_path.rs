@@ -9,13 +9,13 @@
 //! driver sends, and written to the kernel from the buffer that the hypervisor filled, so that all
 //! copies are the system's own. Buffers are reused; nothing is allocated for a packet.
 
-use super::ledger::Ledger;
-use super::partition::{Cpu, Partition};
-use doorbell_bus::Memory;
-use doorbell_devices::veth::{self, Veth};
+use super::counts::{Counts, Frames, sends};
+use super::partition::{Lpars, TRUNK, VM, machine};
+use doorbell_bus::{Bus, Memory};
+use doorbell_devices::veth;
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Irq, OpenError, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, OutOfMemory};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory};
 use doorbell_host_io::offload;
 use doorbell_host_io::packet_socket::PacketSocket;
 use doorbell_host_io::tap::{Tap, VnetHeader};
@@ -25,10 +25,6 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{sync::Mutex, time::Duration};
-
-/// The VM's partition, and the trunk's.
-const VM: usize = 0;
-const TRUNK: usize = 1;
 
 /// Size of a buffer that a frame is read into: the longest send.
 const READ: u32 = 64 << 10;
@@ -93,6 +89,7 @@ struct End {
     spare: Vec<Buf>,
     /// Received packets on the way to the kernel.
     got: Vec<(Packet, bool)>,
+    frames: Frames,
 }
 
 /// Collects a driver's buffers and packets.
@@ -128,20 +125,19 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     /// The counts are requested.
     asked: AtomicBool,
-    counts: Mutex<Option<[Ledger; 2]>>,
+    counts: Mutex<Option<Counts>>,
 }
 
 impl Shared {
-    /// Returns the current counts of the VM's partition and of the trunk's, or `None` if the path
-    /// has ended.
-    pub(super) fn counts(&self) -> Option<[Ledger; 2]> {
+    /// Returns the current counts, or `None` if the path has ended.
+    pub(super) fn counts(&self) -> Option<Counts> {
         self.asked.store(true, Ordering::Release);
         for _ in 0..500 {
             std::thread::sleep(IDLE / 4);
             if let Ok(mut counts) = self.counts.lock()
-                && let Some(l) = counts.take()
+                && let Some(now) = counts.take()
             {
-                return Some(l);
+                return Some(now);
             }
         }
         None
@@ -149,16 +145,15 @@ impl Shared {
 }
 
 pub(super) struct DataPath {
-    lan: Veth,
-    partitions: [Partition; 2],
+    machine: Lpars,
     ends: [End; 2],
 }
 
-/// Builds a driver's view of its machine from the parts of a path.
-macro_rules! cpu {
-    ($path:ident, $me:expr) => {
-        Cpu { lan: &mut $path.lan, partitions: &mut $path.partitions, me: $me }
-    };
+/// Gives the next calls the view of partition `me`. Both have one clock.
+fn enter(machine: &mut Lpars, me: usize) {
+    let now = machine.now();
+    machine.enter(me);
+    machine.idle_until(now);
 }
 
 impl DataPath {
@@ -169,17 +164,16 @@ impl DataPath {
         vm: Tap,
         trunk: PacketSocket,
     ) -> Result<DataPath, OpenError> {
-        let mut lan = Veth::new(lan);
-        let mut partitions = [Partition::new()?, Partition::new()?];
+        let mut machine = machine(lan)?;
         let mut end = |me: usize, kernel| -> Result<End, OpenError> {
-            let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
-            let nic = Ibmveth::open(&mut cpu, &drivers[me])?;
+            enter(&mut machine, me);
+            let nic = Ibmveth::open(&mut machine, &drivers[me])?;
             let got = Vec::with_capacity(2 * BUDGET as usize);
-            let spare = Vec::with_capacity(FRAMES);
-            Ok(End { nic, kernel, scheduled: false, more: false, spare, got })
+            let (spare, frames) = (Vec::with_capacity(FRAMES), Frames::default());
+            Ok(End { nic, kernel, scheduled: false, more: false, spare, got, frames })
         };
         let ends = [end(VM, Kernel::Tap(vm))?, end(TRUNK, Kernel::Socket(trunk))?];
-        Ok(DataPath { lan, partitions, ends })
+        Ok(DataPath { machine, ends })
     }
 
     /// Returns true if both adapters negotiated large sends.
@@ -194,7 +188,7 @@ impl DataPath {
             if shared.asked.swap(false, Ordering::Acquire)
                 && let Ok(mut counts) = shared.counts.lock()
             {
-                *counts = Some(self.ledgers());
+                *counts = Some(Counts::of(&self.machine, self.ends.each_ref().map(|e| e.frames)));
             }
             let wait = if self.ends.iter().any(|e| e.more) { Duration::ZERO } else { IDLE };
             let ready =
@@ -210,32 +204,25 @@ impl DataPath {
         self.close()
     }
 
-    fn ledgers(&self) -> [Ledger; 2] {
-        [VM, TRUNK].map(|i| {
-            let mut ledger = self.partitions[i].ledger.clone();
-            ledger.no_buffer = self.lan.counters(i).rx_no_buffer;
-            ledger
-        })
-    }
-
     fn close(self) -> io::Result<()> {
-        let DataPath { mut lan, mut partitions, ends } = self;
+        let DataPath { mut machine, ends } = self;
         for (me, mut end) in ends.into_iter().enumerate() {
-            let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
-            end.nic.reclaim(&mut cpu, &mut RxSink { spare: &mut end.spare, got: &mut end.got });
-            end.nic.close(&mut cpu);
+            enter(&mut machine, me);
+            end.nic.reclaim(&mut machine, &mut RxSink { spare: &mut end.spare, got: &mut end.got });
+            end.nic.close(&mut machine);
         }
-        let live: u32 = partitions.iter().map(Partition::live_entries).sum();
+        let live: u32 = machine.bus.platforms().map(|p| p.live_entries()).sum();
         let why = format!("{live} table entries are still in use though both adapters are closed");
         if live == 0 { Ok(()) } else { Err(io::Error::other(why)) }
     }
 
     /// Reads frames from the kernel's side of `me`, and sends them.
     fn intake(&mut self, me: usize) -> io::Result<()> {
-        let (mut bytes, mut large) = (0, 0);
+        let DataPath { machine, ends } = self;
+        let (mut bytes, mut large, end) = (0, 0, &mut ends[me]);
+        enter(machine, me);
         for _ in 0..FRAMES {
-            let end = &mut self.ends[me];
-            let memory = &mut self.partitions[me].memory;
+            let memory = &mut machine.bus.platform_mut().memory;
             let buf = to_read_into(memory, &mut end.spare).map_err(|_| {
                 io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
             })?;
@@ -246,7 +233,7 @@ impl DataPath {
                     end.more = e.kind() == ErrorKind::InvalidData;
                     match e.kind() {
                         ErrorKind::WouldBlock | ErrorKind::Interrupted => {}
-                        ErrorKind::InvalidData => self.partitions[me].ledger.dropped += 1,
+                        ErrorKind::InvalidData => end.frames.dropped += 1,
                         // The interface is down, not gone.
                         _ if e.raw_os_error() == Some(ENETDOWN) => {}
                         _ => return Err(e),
@@ -255,64 +242,65 @@ impl DataPath {
                 }
             };
             let todo = offload::todo(&header, memory.peek(buf.addr(), len));
-            let ledger = &mut self.partitions[me].ledger;
             let Some(todo) = todo else {
-                ledger.dropped += 1;
+                end.frames.dropped += 1;
                 end.spare.push(buf);
                 continue;
             };
-            ledger.frames += 1;
-            ledger.bytes += len as u64;
-            ledger.segments += todo.gso.map_or(1, |g| {
+            end.frames.taken += 1;
+            end.frames.bytes += len as u64;
+            end.frames.segments += todo.gso.map_or(1, |g| {
                 (len - usize::from(g.header).min(len)).div_ceil(usize::from(g.size)) as u64
             });
             let head = Fragment { buf, start: 0, len: len as u32 };
             let p = Packet { head, todo, more: None, cookie: 0 };
-            let mut cpu = cpu!(self, me);
-            match end.nic.transmit(&mut cpu, p, true) {
+            let before = sends(machine);
+            match end.nic.transmit(machine, p, true) {
                 // A send is over when it returns.
                 Tx::Ok => {
                     let mut up = RxSink { spare: &mut end.spare, got: &mut end.got };
-                    end.nic.reclaim(&mut cpu, &mut up);
+                    end.nic.reclaim(machine, &mut up);
                 }
                 Tx::Busy(p) | Tx::Dropped(p) => {
-                    self.partitions[me].ledger.dropped += 1;
+                    end.frames.dropped += 1;
                     end.spare.push(p.head.buf);
                 }
             }
+            end.frames.sends += sends(machine) - before;
             bytes += len;
             large += usize::from(len > SMALL);
             if bytes >= BYTES || large == LARGE {
                 break;
             }
         }
-        self.ends[me].more = true;
+        end.more = true;
         Ok(())
     }
 
     /// Takes the interrupt, polls until the queue is empty, and passes the packets to the kernel.
     fn deliver(&mut self, me: usize) -> io::Result<()> {
-        let end = &mut self.ends[me];
+        let DataPath { machine, ends } = self;
+        let end = &mut ends[me];
+        enter(machine, me);
         loop {
-            let partition = &mut self.partitions[me];
-            if std::mem::take(&mut partition.interrupt) {
-                let vector = end.nic.config().vector;
-                end.scheduled |= end.nic.interrupt(&mut cpu!(self, me), vector) == Irq::Poll;
+            machine.catch_up();
+            let vector = end.nic.config().vector;
+            if machine.bus.platform_mut().take_message(vector).is_some() {
+                end.scheduled |= end.nic.interrupt(machine, vector) == Irq::Poll;
             }
             if !end.scheduled {
                 return Ok(());
             }
             let mut up = RxSink { spare: &mut end.spare, got: &mut end.got };
-            match end.nic.poll(&mut cpu!(self, me), BUDGET, &mut up) {
+            match end.nic.poll(machine, BUDGET, &mut up) {
                 Poll::Again => {}
                 Poll::Idle => end.scheduled = false,
                 Poll::Work => {
-                    end.nic.work(&mut cpu!(self, me));
+                    end.nic.work(machine);
                     end.scheduled = false;
                 }
             }
-            let partition = &mut self.partitions[me];
-            let memory = &partition.memory;
+            let memory = &machine.bus.platform().memory;
             let frames = end.got.iter().map(|(p, verified)| {
                 let frame =
                     memory.peek(p.head.buf.addr() + u64::from(p.head.start), p.head.len as usize);
@@ -322,9 +310,9 @@ impl DataPath {
                 }
                 (header, frame)
             });
-            partition.ledger.refused += end.kernel.send(frames)?;
+            end.frames.refused += end.kernel.send(frames)?;
             for (p, _) in end.got.drain(..) {
-                partition.memory.release(p.head.buf);
+                machine.release(p.head.buf);
             }
         }
     }

@@ -6,11 +6,15 @@
 //! namespaces. The same traffic also runs without our part (`bare`), in turns of a second or more,
 //! since the load of the machine changes. All rates depend on the machine; only ratios within one
 //! run are checked.
+//!
+//! Machine, partitions and ledger are those of the lab, too, at no price. Schedulers and loads are
+//! not: a frame comes when the kernel has one, on the wall clock, and rates are measured there, by
+//! iperf3 at the receiver.
 #![forbid(unsafe_code)]
 
 mod args;
+mod counts;
 mod data_path;
-mod ledger;
 mod measure;
 mod partition;
 mod priority;
@@ -26,9 +30,9 @@ use doorbell_console::output::{print, visible};
 use doorbell_console::{DONE, Error, failed, input, plain, progress::Interrupt};
 pub use report::LiveResult;
 
+use counts::Counts;
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
-use ledger::Ledger;
 use measure::{Amount, Slice};
 use priority::Priority;
 use setup::Setup;
@@ -83,7 +87,7 @@ struct Measured {
     /// Slices through ibmveth and bare, round by round.
     rounds: Vec<[Slice; 2]>,
     /// Counts of the path during the measurement.
-    ledger: Ledger,
+    counts: Counts,
     /// All frames over the MTU that left by the NIC.
     oversize: u64,
     sample: Sample,
@@ -261,7 +265,7 @@ fn one(
             round[arm as usize] = s;
         }
     }
-    let ledger = bed.counts()? - &before;
+    let counts = bed.counts()?.since(&before);
     let sample = wire::sample(&mut bed, state, watch, began, recording)?;
     let [network, vm] = sample.whole;
     watch.report(&format!(
@@ -269,7 +273,7 @@ fn one(
     ));
     let oversize = bed.oversize.count()?;
     bed.end()?;
-    Ok(Measured { state, rounds: slices, ledger, oversize, sample })
+    Ok(Measured { state, rounds: slices, counts, oversize, sample })
 }
 
 /// Returns a line for the rate, on a terminal only.

@@ -1,7 +1,7 @@
 //! The result, for people and for programs.
 
 use super::measure::Slice;
-use super::{LEAST, Measured, ledger::Ledger, wire::AMOUNT};
+use super::{LEAST, Measured, counts::Counts, wire::AMOUNT};
 use crate::args::Live;
 use doorbell_console::render::{Document, NUMBER, count, each, numbers};
 use indexmap::IndexMap;
@@ -73,13 +73,13 @@ fn document(all: &[Measured], args: &Live, version: &str) -> Document {
     let heads = all.iter().flat_map(|m| ["frame", "KiB"].map(|per| (m.state.name(), per)));
     let heads: Vec<String> = heads.map(|(state, per)| format!("{state}/{per}")).collect();
     let mut t = numbers("ledger", &heads.iter().map(String::as_str).collect::<Vec<_>>(), 10);
-    let entries: Vec<_> = all.iter().map(|m| m.ledger.entries()).collect();
-    for (i, &(name, about, _)) in entries.first().into_iter().flatten().enumerate() {
-        if entries.iter().all(|e| e[i].2 == 0) {
+    let first = all.first().into_iter().flat_map(|m| &m.counts.all);
+    for (i, &(name, about, _)) in first.enumerate() {
+        if all.iter().all(|m| m.counts.all[i].2 == 0) {
             continue;
         }
-        let cells = all.iter().zip(&entries);
-        let cells = cells.flat_map(|(m, e)| per(&m.ledger).map(|units| each(e[i].2 as f64, units)));
+        let both = |m: &Measured| per(&m.counts).map(|units| each(m.counts.all[i].2 as f64, units));
+        let cells = all.iter().flat_map(both);
         t.noted([name.to_owned()].into_iter().chain(cells), about);
     }
     doc.table(t);
@@ -87,8 +87,8 @@ fn document(all: &[Measured], args: &Live, version: &str) -> Document {
 }
 
 /// Returns the divisors of counts: frames, and their KiB.
-fn per(l: &Ledger) -> [f64; 2] {
-    [l.frames as f64, l.bytes as f64 / 1024.0]
+fn per(counts: &Counts) -> [f64; 2] {
+    [counts.get("frames") as f64, counts.get("frame_bytes") as f64 / 1024.0]
 }
 
 /// The result for programs.
@@ -170,12 +170,12 @@ fn data(all: &[Measured], args: &Live, version: &str) -> LiveResult {
 }
 
 fn state(m: &Measured) -> OfState {
-    let entries = m.ledger.entries();
+    let entries = &m.counts.all;
     let divided = |by: f64| {
         let each = entries.iter().filter(|_| by > 0.0);
         each.map(|e| (e.0, e.2 as f64 / by)).collect()
     };
-    let [frames, kib] = per(&m.ledger);
+    let [frames, kib] = per(&m.counts);
     OfState {
         offloads: m.state.name(),
         bits_per_s: m.rate(0),

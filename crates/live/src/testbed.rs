@@ -12,7 +12,7 @@
 
 use super::data_path::{DataPath, Shared};
 use super::setup::{self, Setup};
-use super::{State, ledger::Ledger};
+use super::{State, counts::Counts};
 use doorbell_host_io::netns::{self, NetNs};
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
@@ -253,16 +253,9 @@ impl Testbed {
         Ok([number(0), number(8)])
     }
 
-    /// Returns the path's counts so far, of the VM's partition and of the trunk's.
-    pub(super) fn both_counts(&self) -> io::Result<[Ledger; 2]> {
+    /// Returns the path's counts so far.
+    pub(super) fn counts(&self) -> io::Result<Counts> {
         self.path.shared.counts().ok_or_else(|| io::Error::other("the path does not answer"))
-    }
-
-    /// Returns the path's counts so far, of both partitions together.
-    pub(super) fn counts(&self) -> io::Result<Ledger> {
-        let [mut all, trunk] = self.both_counts()?;
-        all += &trunk;
-        Ok(all)
     }
 
     /// Ends everything in order. Fails if the path did.

@@ -63,7 +63,7 @@ pub(super) fn sample(
     // Earlier frames under way may have been merged, and are not of this transfer.
     bed.settle()?;
     let socket = bed.net.within(|| netns::Capture::open("eth0"))??;
-    let [before, _] = bed.both_counts()?;
+    let before = bed.counts()?;
     let done = AtomicBool::new(false);
     let (sent, sample) = std::thread::scope(|s| {
         let looking = s.spawn(|| -> io::Result<Sample> {
@@ -86,14 +86,13 @@ pub(super) fn sample(
         });
         let sent = transfer::exchange(bed, AMOUNT, watch).and_then(|whole| {
             bed.settle()?;
-            let [after, _] = bed.both_counts()?;
-            Ok((whole, after - &before))
+            Ok((whole, bed.counts()?.since(&before)))
         });
         done.store(true, Ordering::Release);
         let sample = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (sent, sample)
     });
-    let (whole, ledger) = sent?;
+    let (whole, counts) = sent?;
     bed.net.run("ethtool -K eth0 gro on")?;
-    Ok(Sample { whole, sends: ledger.sends(), segments: ledger.segments, ..sample? })
+    Ok(Sample { whole, sends: counts.sends, segments: counts.segments, ..sample? })
 }
