@@ -384,6 +384,7 @@ fn work(work: c_int, n: u32) -> Option<CpuWork> {
         Poll,
         Wake,
         Map,
+        Unwritten,
     ];
     all.get(usize::try_from(work).ok()?).copied()
 }

@@ -89,7 +89,8 @@ enum {
 	DB_INTERRUPT = 12,    /* an interrupt handler entered */
 	DB_POLLED = 13,       /* a poll routine entered */
 	DB_WAKE = 14,         /* a stopped queue started again */
-	DB_MAP = 15           /* a buffer mapped or unmapped */
+	DB_MAP = 15,          /* a buffer mapped or unmapped */
+	DB_UNWRITTEN = 16     /* an entry that the device left out, marked as taken */
 };
 
 /* Flags of a db_frame. */

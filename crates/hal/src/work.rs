@@ -80,6 +80,8 @@ work! {
     Wake = "wake",
     /// A buffer mapped for, or unmapped from, the device.
     Map = "map",
+    /// An entry of a completion queue that the device left out, marked as taken.
+    Unwritten = "unwritten",
 }
 
 impl CpuWork {

@@ -144,6 +144,7 @@ const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [
     (WorkKind::Poll, "cpu.poll", ""),
     (WorkKind::Wake, "cpu.wake", ""),
     (WorkKind::Map, "cpu.map", ""),
+    (WorkKind::Unwritten, "cpu.cqe_unwritten", ""),
 ];
 
 /// Returns the prices of drivers' work.

@@ -59,8 +59,8 @@ pub struct Config {
 /// more of them. Each value is an assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
-    /// Frames in the FIFO from which a block is begun.
-    pub pressure: u32,
+    /// Writes of received data on their way from which a block is begun.
+    pub pressure: u16,
     /// Longest time from a block's first frame to its last.
     pub wait: Span,
     /// Frames of a block at the most: 2 to 64.
@@ -91,7 +91,7 @@ impl Config {
         rx_fetch_chunk: 256,
         rx_fifo: 512 * 1024,
         writes_outstanding: 256,
-        compress: Compress { pressure: 16, wait: Span::from_ns(1_000), most: 64 },
+        compress: Compress { pressure: 32, wait: Span::from_ns(1_000), most: 6 },
         checksum_full: false,
         // No figure is published. What waits for a command is not measured.
         command_time: Span::ZERO,

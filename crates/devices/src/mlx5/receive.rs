@@ -138,6 +138,8 @@ pub struct Receiver {
     /// Completion times of the last writes, a ring.
     writes: Box<[Time]>,
     next_write: usize,
+    /// Writes of these that had not landed when last looked at, the latest ones.
+    flying: usize,
     pending_errors: VecDeque<(Time, u32, RxError)>,
     /// CQs with entries that wait for others: until when.
     sessions: VecDeque<(Time, u32)>,
@@ -163,6 +165,7 @@ impl Receiver {
             start_free: Time::ZERO,
             writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
             next_write: 0,
+            flying: 0,
             pending_errors: VecDeque::new(),
             sessions: VecDeque::new(),
             cfg: *cfg,
@@ -376,6 +379,20 @@ impl Receiver {
         if self.next_write == self.writes.len() {
             self.next_write = 0;
         }
+        self.flying = (self.flying + 1).min(self.writes.len());
+    }
+
+    /// Returns the count of writes of received data that are on their way at `t`.
+    fn on_their_way(&mut self, t: Time) -> usize {
+        while self.flying > 0 {
+            let oldest = self.next_write.checked_sub(self.flying);
+            let oldest = oldest.unwrap_or(self.next_write + self.writes.len() - self.flying);
+            if self.writes[oldest] > t {
+                break;
+            }
+            self.flying -= 1;
+        }
+        self.flying
     }
 
     /// A frame's buffer is free again.

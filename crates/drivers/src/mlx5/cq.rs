@@ -3,7 +3,7 @@
 use super::decompress::{Blocks, NO_LAP};
 use crate::common::both;
 use alloc::boxed::Box;
-use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
+use doorbell_hal::{Coherent, CpuWork, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQE_INITIAL, CQE_TAIL, Compression, CompressionLayout, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode,
     dbr, event, uar,
@@ -105,6 +105,7 @@ impl Cq {
     pub(super) fn skip<H: Host>(&mut self, h: &mut H) {
         let index = self.ci & ((1 << self.log_size) - 1);
         let owner = (self.ci >> self.log_size & 1) as u8;
+        h.charge(CpuWork::Unwritten);
         h.store(&self.ring, index * ENTRY + ENTRY - 1, owner);
         self.ci = self.ci.wrapping_add(1);
     }

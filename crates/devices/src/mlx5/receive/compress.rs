@@ -3,8 +3,9 @@
 //!
 //! Sources: en_rx.c `mlx5e_decompress_cqes_start`, `mlx5e_rx_cq_process_enhanced_cqe_comp`. When
 //! the device compresses is not public: [`Compress`](super::super::Compress) is an assumption. A
-//! block begins when so many frames are in the FIFO, takes what comes within a time, and ends
-//! early before an entry that differs.
+//! block begins when so many writes of received data are on their way (DPDK 99c12dcca65d: "when PCI
+//! back pressure is detected"), takes what comes within a time, and ends early before an entry that
+//! differs.
 //!
 //! Basic: the title waits for the others. It is written last, because it has the owner bit.
 //! Enhanced: the title is written at once, and arrays follow it.
@@ -90,9 +91,9 @@ impl Mlx5 {
     /// Writes the entry of a frame, or keeps it for a block.
     pub(super) fn complete_frame<P: Port>(&mut self, p: &mut P, t: Time, cqn: u32, cqe: RxCqe) {
         let policy = self.cfg.compress;
-        let pressed = self.rx.fifo_len() >= u64::from(policy.pressure);
         let Some(cq) = self.cqs.get_mut(cqn) else { return };
         let Some(s) = &mut cq.session else { return self.put_cqe(p, t, cqn, transmute!(cqe)) };
+        let pressed = self.rx.on_their_way(t) >= usize::from(policy.pressure);
         let layout = s.compression.layout;
         let waits = !s.frames.is_empty();
         let joins = match layout {

@@ -23,6 +23,7 @@ const CQ_SIZES: &[f64] =
 /// The kinds of traffic whose frames come in.
 pub(super) const RECEIVE_KINDS: [&str; 4] = [arrivals::KIND, "send", "receive", "transactions"];
 const RECEIVE: &[Needs] = &[Needs::kind(&RECEIVE_KINDS)];
+const BASIC: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic"])];
 const COMPRESSED: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic", "enhanced"])];
 const STRIDES: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("nic.striding", &["on"])];
 const PAGES: &[Needs] =
@@ -37,7 +38,7 @@ const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
 /// Prices of CPU work, and the cores.
-pub(in crate::mlx5) static CPU: [Key; 26] = [
+pub(in crate::mlx5) static CPU: [Key; 27] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores of the platform"),
     Key::choice(
@@ -64,6 +65,12 @@ pub(in crate::mlx5) static CPU: [Key; 26] = [
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles("cpu.map", "a buffer mapped for the device"),
+    Key::cycles(
+        "cpu.cqe_unwritten",
+        "the owner bit set in an entry of a CQ that the device left out of a block",
+    )
+    .default("0")
+    .when(BASIC),
     Key::cycles("cpu.mmio_write", "a register write, on the core that makes it"),
     Key::ns("cpu.mmio_write_spacing", "the minimum time between two register writes of one core"),
     Key::cycles("cpu.fence", "a memory barrier"),
@@ -125,13 +132,14 @@ settings! {
         /// capability cqe_compression, and the layout of its blocks
         compression: Option<CompressionLayout> = "nic.cqe_compression",
             choice(&["off", "basic", "enhanced"]).default("off");
-        /// frames on the chip from which received frames' CQEs are compressed; assumed: not public
-        cqe_pressure: u32 = "nic.cqe_pressure",
-            whole("frames", 0.0, 65536.0).default("16").when(COMPRESSED);
+        /// writes of received data on their way from which CQEs are compressed; not public: chosen
+        /// by hardware.block_share
+        cqe_pressure: u16 = "nic.cqe_pressure",
+            whole("writes", 0.0, 65535.0).default("32").when(COMPRESSED);
         /// maximum time that the first CQE of a block waits; assumed: not public
         cqe_wait: Span = "nic.cqe_wait", ns().default("1000").when(COMPRESSED);
-        /// maximum size of a block of compressed CQEs; assumed: not public
-        cqe_most: u16 = "nic.cqe_most", whole("CQEs", 2.0, 64.0).default("64").when(COMPRESSED);
+        /// maximum size of a block of compressed CQEs; not public: chosen by hardware.block_length
+        cqe_most: u16 = "nic.cqe_most", whole("CQEs", 2.0, 64.0).default("6").when(COMPRESSED);
         /// capability max_wqe_sz_sq: the longest send WQE
         max_wqe: u16 = "nic.max_wqe", among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0]);
         /// capability max_lso_cap: the largest large send's payload; 0: no LSO

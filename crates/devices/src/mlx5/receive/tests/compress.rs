@@ -121,6 +121,24 @@ fn without_pressure_entries_are_whole() {
 }
 
 #[test]
+fn pressure_is_the_writes_on_their_way() {
+    let mut b = bench(CompressionLayout::Basic, Compress { pressure: 8, ..policy(64) });
+    b.p.write_time = Span::from_ns(750);
+    b.post(16);
+    receive(&mut b, &[20; 8]);
+    b.now += Span::from_us(20);
+    receive(&mut b, &[20; 8]);
+    b.settle();
+    assert_eq!(b.d.received().blocks, 0, "at 100 ns a frame, eight of 750 ns are never on the way");
+    b.p.write_time = Span::from_ns(751);
+    b.post(16);
+    receive(&mut b, &[20; 16]);
+    b.settle();
+    assert_eq!(b.d.received().blocks, 1);
+    assert_eq!(b.d.received().block_packets, 9, "the eighth frame is the first under pressure");
+}
+
+#[test]
 fn blocks_go_on_over_the_end_of_the_queue() {
     for most in [2, 3, 6, 7, 8, 9, 63, 64] {
         let mut b = bench(CompressionLayout::Basic, policy(most));
