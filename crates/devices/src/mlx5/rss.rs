@@ -107,21 +107,26 @@ impl Input {
     fn pair(&mut self, t: &TirContext, src: (u32, &[u8]), dst: (u32, &[u8])) -> bool {
         let (with_src, with_dst) = (t.fields & src.0 != 0, t.fields & dst.0 != 0);
         if t.symmetric && with_src && with_dst {
-            let pairs = || src.1.iter().zip(dst.1);
-            self.add(pairs().map(|(s, d)| s | d));
-            self.add(pairs().map(|(s, d)| s ^ d));
+            let n = src.1.len();
+            let [or, xor] = self.room([n, n]);
+            for (i, (s, d)) in src.1.iter().zip(dst.1).enumerate() {
+                (or[i], xor[i]) = (s | d, s ^ d);
+            }
         } else {
-            self.add(src.1.iter().copied().filter(|_| with_src));
-            self.add(dst.1.iter().copied().filter(|_| with_dst));
+            let bytes =
+                [(with_src, src.1), (with_dst, dst.1)].map(|(is, of)| if is { of } else { &[] });
+            let [of_src, of_dst] = self.room(bytes.map(<[u8]>::len));
+            of_src.copy_from_slice(bytes[0]);
+            of_dst.copy_from_slice(bytes[1]);
         }
         with_src || with_dst
     }
 
-    fn add(&mut self, bytes: impl Iterator<Item = u8>) {
-        for (to, byte) in self.bytes[self.len..].iter_mut().zip(bytes) {
-            *to = byte;
-            self.len += 1;
-        }
+    /// Takes room for two more pieces.
+    fn room(&mut self, [a, b]: [usize; 2]) -> [&mut [u8]; 2] {
+        let (a, b) = self.bytes[self.len..][..a + b].split_at_mut(a);
+        self.len += a.len() + b.len();
+        [a, b]
     }
 
     fn of(t: &TirContext, f: &Fields) -> Input {

@@ -343,7 +343,11 @@ impl Masked {
     #[inline]
     fn find(&self, key: &Match) -> Option<(u32, &Entry)> {
         let key = key.masked(&self.mask);
-        let (at, entry) = self.entries.range((key, 0)..).next()?;
+        let (at, entry) = match self.entries.len() {
+            // The walk down the tree compares twice.
+            1 => self.entries.first_key_value()?,
+            _ => self.entries.range((key, 0)..).next()?,
+        };
         (at.0 == key).then_some((at.1, entry))
     }
 }
