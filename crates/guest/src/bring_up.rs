@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::net::{self, GUEST, HOST, HOST_MAC};
 use crate::session::Setup;
 use crate::settings::{self, Settings};
-use crate::workload::Workload;
+use crate::workload::{Workload, quoted};
 use crate::{Error, Machine};
 
 /// The guest's interface.
@@ -110,9 +110,13 @@ pub(crate) fn bring_up_steps(
         let parameters = if own { settings::parameters(settings) } else { String::new() };
         steps.push((format!("insmod /m/{module}.ko{parameters}"), None));
     }
+    let prices = setup.virtual_time.map(|time| time.prices.lines()).filter(|l| !l.is_empty());
+    if setup.inclusive || prices.is_some() {
+        steps.push(("echo 0 >/proc/sys/kernel/kptr_restrict".to_owned(), None));
+    }
+    steps.extend(prices.map(|lines| (format!("prices {}", quoted(&lines)), None)));
     if setup.inclusive {
         // Before the first of them is executed.
-        steps.push(("echo 0 >/proc/sys/kernel/kptr_restrict".to_owned(), None));
         steps.extend(followed(all).into_iter().map(|line| (line, None)));
     }
     if workloads.iter().all(|workload| !workload.has_interface) {

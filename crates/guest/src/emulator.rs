@@ -2,6 +2,7 @@
 
 use crate::device::{CONVENTIONAL, Device, Reached};
 use crate::net::text;
+use crate::price::Prices;
 use crate::{Arch, Error, Machine, tree};
 use std::ffi::OsString;
 use std::path::Path;
@@ -46,8 +47,8 @@ pub struct InProcess<'a> {
     pub plan: &'a Path,
     /// A directory for the answers to the guest's words.
     pub words: &'a Path,
-    /// log2 of the nanoseconds that an instruction takes.
-    pub shift: u8,
+    /// The costs of instructions.
+    pub prices: &'a Prices,
     /// Instructions are counted.
     pub instructions: bool,
     /// Accesses to I/O memory are counted.
@@ -59,7 +60,7 @@ pub struct InProcess<'a> {
 impl InProcess<'_> {
     /// Adds the options that make a guest's time its instructions, and its randomness a seed's.
     fn clock(&self, command: &mut Command) {
-        command.arg("-icount").arg(format!("shift={},sleep=off", self.shift));
+        command.arg("-icount").arg(format!("shift={},sleep=off", self.prices.shift()));
         command.args(["-seed", "1", "-rtc", "base=2020-01-01,clock=vm"]);
     }
 
@@ -69,6 +70,9 @@ impl InProcess<'_> {
         text.push(escaped(self.plan));
         text.push(",words=");
         text.push(escaped(self.words));
+        if let Some(each) = self.prices.of_plugin() {
+            text.push(format!(",price={each}"));
+        }
         if self.instructions {
             text.push(",instructions=on");
             text.push(if self.mmio { ",mmio=on" } else { "" });

@@ -14,6 +14,7 @@ use crate::kernel::Kernel;
 use crate::log::{Kept, end_of};
 use crate::net::MAC;
 use crate::origin::Origin;
+use crate::price::Prices;
 use crate::server::Counts;
 use crate::session::{self, Booted, Failed, Measured, Setup};
 use crate::settings::Settings;
@@ -32,8 +33,8 @@ use std::time::{Duration, Instant};
 pub struct VirtualTime<'a> {
     /// The numbers of the device's machine, as the plug-in reads them.
     pub plan: &'a str,
-    /// log2 of the nanoseconds that an instruction takes.
-    pub shift: u8,
+    /// The costs of instructions.
+    pub prices: &'a Prices,
 }
 
 /// Times of a workload's window, in virtual time.
@@ -347,12 +348,15 @@ pub(crate) fn boot(
     if setup.inclusive {
         text.insert_str(0, include_str!("inclusive.sh"));
     }
+    if !time.prices.functions.is_empty() {
+        text.insert_str(0, include_str!("price.sh"));
+    }
     let packed = bring_up::pack(machine, kernel, &order, workloads, settings, Some(&text))?;
     fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
     let in_process = InProcess {
         plan: &plan,
         words: &words,
-        shift: time.shift,
+        prices: time.prices,
         instructions: setup.instructions,
         mmio: setup.mmio,
         inclusive: setup.inclusive,

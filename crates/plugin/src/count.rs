@@ -35,6 +35,7 @@ use crate::qemu::{self, PerCpu};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -82,6 +83,8 @@ struct Table {
     blocks: HashSet<&'static Block>,
     /// Calls of watched functions, if any are watched.
     inside: Option<Inside>,
+    /// Addresses whose instructions cost another time than all others, and by how many picoseconds.
+    prices: Vec<(Range<u64>, i64)>,
 }
 
 /// A scoreboard.
@@ -93,8 +96,9 @@ unsafe impl Send for Board {}
 /// The counters.
 pub(crate) struct Count {
     table: Mutex<Table>,
-    /// Three numbers: the count of unlisted instructions, the [`Block`] that a CPU began last, and
-    /// 1 while it is within a call of a watched function.
+    /// Four numbers: the count of unlisted instructions, the [`Block`] that a CPU began last, 1
+    /// while it is within a call of a watched function, and the picoseconds that its instructions
+    /// cost more than the same number of others.
     common: Board,
     exceptions: Exceptions,
     /// Accesses of unlisted instructions, if they are counted.
@@ -159,7 +163,7 @@ pub(crate) fn start(id: u64, target: &CStr, path: Option<&str>, more: More) -> i
     let kinds = qemu::EXCEPTIONS | if inside.is_some() { qemu::INTERRUPTS } else { 0 };
     let count = COUNT.get_or_init(|| Count {
         table: Mutex::new(Table { inside, ..Table::default() }),
-        common: new_board(3),
+        common: new_board(4),
         exceptions: Exceptions::of(target.to_bytes()),
         unlisted_accesses: mmio.then(new_accesses),
     });
@@ -225,6 +229,12 @@ impl Table {
         Some(n)
     }
 
+    /// Returns the picoseconds that an instruction costs more than others.
+    fn more(&self, address: u64) -> Option<i64> {
+        let found = self.prices.iter().rfind(|(range, _)| range.contains(&address));
+        found.map(|(_, more)| *more).filter(|more| *more != 0)
+    }
+
     /// Returns the kind of the watched function that begins at an address.
     fn kind(&self, address: u64) -> Option<usize> {
         self.inside.as_ref()?.kind(address)
@@ -254,6 +264,22 @@ impl Count {
 
     fn within(&self) -> PerCpu {
         self.common.counter(2)
+    }
+
+    fn dearer(&self) -> PerCpu {
+        self.common.counter(3)
+    }
+
+    /// Returns the picoseconds that the CPU's instructions cost more than as many others.
+    pub(crate) fn more(&self) -> i64 {
+        // Before the CPU is there, it is the sum of none.
+        sum(self.dearer()).cast_signed()
+    }
+
+    /// Has the instructions of a range cost so many picoseconds more than others, in blocks that
+    /// are translated from now on.
+    pub(crate) fn price(&self, range: Range<u64>, more: i64) {
+        self.table().prices.push((range, more));
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -295,6 +321,10 @@ impl Count {
                 };
                 let add = qemu::INLINE_ADD;
                 qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, add, counter, 1);
+                if let Some(more) = table.more(address) {
+                    let (sum, more) = (self.dearer(), more.cast_unsigned());
+                    qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, add, sum, more);
+                }
                 if let Some(unlisted) = self.unlisted_accesses {
                     let of = listed.map_or(unlisted, |n| table.accesses[n]);
                     let data = std::ptr::from_ref(of).cast_mut().cast();
@@ -377,6 +407,10 @@ impl Count {
             };
             // SAFETY: the counter is in its scoreboard, and this is the CPU's thread. It wraps.
             unsafe { qemu::qemu_plugin_u64_add(counter, cpu, u64::MAX) };
+            if let Some(more) = table.more(address) {
+                // SAFETY: as above.
+                unsafe { qemu::qemu_plugin_u64_add(self.dearer(), cpu, (-more).cast_unsigned()) };
+            }
         }
     }
 

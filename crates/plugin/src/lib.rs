@@ -13,7 +13,9 @@
 //! `-plugin file=libdoorbell_plugin.so,machine=PLAN,words=DIR,instructions=on -device doorbell-nic`
 //! has an e1000 or an mlx5 run in this process by QEMU's virtual clock, and counts instructions
 //! where the guest says so (`device`), with `inside=on` also those inside calls of the functions
-//! that it names (`inside`); with `-device doorbell-vnic` or `doorbell-veth` an adapter.
+//! that it names (`inside`); with `-device doorbell-vnic` or `doorbell-veth` an adapter. With
+//! `price=N` an instruction costs N picoseconds, which QEMU's own clock may not have
+//! (`device::price`).
 //!
 //! QEMU loads a file once and passes the arguments of all `-plugin` together. Counters, calls and
 //! registers are QEMU's plug-in interface, version 7; interrupts and device types are not in it
@@ -132,6 +134,8 @@ struct Arguments<'a> {
     /// The plan of a machine in this process, and the directory for the guest's words.
     machine: Option<&'a str>,
     words: Option<&'a str>,
+    /// Picoseconds of an instruction.
+    price: Option<u64>,
 }
 
 impl<'a> Arguments<'a> {
@@ -153,13 +157,14 @@ impl<'a> Arguments<'a> {
                 }
                 Some(("machine", path)) => arguments.machine = Some(path),
                 Some(("words", path)) => arguments.words = Some(path),
+                Some(("price", number)) => arguments.price = Some(price(number)?),
                 Some(("mmio", state @ ("on" | "off"))) => arguments.mmio = state == "on",
                 Some(("inside", state @ ("on" | "off"))) => arguments.inside = state == "on",
                 _ => {
                     let other = text.to_string_lossy();
                     let allowed = "socket=PATH, once for each adapter, count=PATH, mmio=on|off, \
-                                   inside=on|off, machine=PLAN, words=DIR and \
-                                   instructions=on|off";
+                                   inside=on|off, machine=PLAN, words=DIR, price=PICOSECONDS \
+                                   and instructions=on|off";
                     return Err(format!("`{other}` is not known; allowed are {allowed}"));
                 }
             }
@@ -169,6 +174,9 @@ impl<'a> Arguments<'a> {
         }
         if arguments.inside && !arguments.instructions {
             return Err("inside=on needs instructions=on, whose guest names functions".into());
+        }
+        if arguments.price.is_some() && arguments.machine.is_none() {
+            return Err("price=PICOSECONDS needs machine=PLAN, which has the guest's clock".into());
         }
         if arguments.machine.is_some() != arguments.words.is_some() {
             return Err("machine=PLAN and words=DIR belong together".into());
@@ -185,6 +193,15 @@ impl<'a> Arguments<'a> {
         }
         Ok(arguments)
     }
+}
+
+/// Reads the cost of an instruction in picoseconds.
+fn price(text: &str) -> Result<u64, String> {
+    let allowed = device::PRICES;
+    text.parse().ok().filter(|n| allowed.contains(n)).ok_or_else(|| {
+        let (least, most) = (allowed.start(), allowed.end());
+        format!("price={text}: allowed are {least} to {most} picoseconds")
+    })
 }
 
 /// Connects to each server. The error names the failed path, or two units that a guest cannot tell
@@ -256,7 +273,7 @@ unsafe fn install(
         adapt(target, &arguments.sockets)?;
     }
     if let (Some(plan), Some(words)) = (arguments.machine, arguments.words) {
-        device::register_type(target, Path::new(plan), Path::new(words))?;
+        device::register_type(target, Path::new(plan), Path::new(words), arguments.price)?;
     }
     if arguments.count.is_some() || arguments.instructions {
         let wrong = |e| format!("{}: {e}", arguments.count.unwrap_or("counts"));

@@ -4,7 +4,7 @@ use doorbell_bus::tce::Window;
 use doorbell_console::{Error, input};
 use doorbell_devices::{axi_ethernet, e1000, mlx5, veth, vnic};
 use doorbell_guest::net::{GUEST, HOST, MAC};
-use doorbell_guest::{Device, settings::Settings};
+use doorbell_guest::{Device, Prices, settings::Settings};
 use doorbell_guest_machine::{Adapter, Captured, Card, Hypervisor, Plan, Slot};
 use doorbell_hal::Span;
 use doorbell_host_io::files;
@@ -12,6 +12,7 @@ use doorbell_host_io::pcap::{self, Reading};
 use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
 use doorbell_spec::InputError;
 use doorbell_spec::SettingError;
+use doorbell_spec::error::Document;
 use doorbell_spec::key::{Values, in_unit, parse_setting};
 use doorbell_systems::Profile;
 use doorbell_systems::Registry;
@@ -27,8 +28,6 @@ pub(super) const GROUPS: [&str; 10] =
     ["bus.", "pci.", "pcie.", "axi.", "nic.", "link.", "hypervisor.", "hcall.", "serial.", "tce."];
 /// The key of what an instruction costs, and its value unless it is set.
 pub(super) const INSTRUCTION: (&str, &str) = ("cpu.instruction", "1 ns");
-/// log2 of the most nanoseconds that an instruction costs (QEMU's `-icount`).
-const MOST_SHIFT: u8 = 10;
 
 /// Keys of an AXI Ethernet that its device tree states too.
 const IN_TREE: [&str; 4] = ["nic.clock", "nic.rx_memory", "nic.tx_checksum", "nic.rx_checksum"];
@@ -37,8 +36,8 @@ const IN_TREE: [&str; 4] = ["nic.clock", "nic.rx_memory", "nic.tx_checksum", "ni
 pub(super) struct Machine {
     /// The numbers for the plug-in.
     pub(super) plan: String,
-    /// log2 of the nanoseconds that an instruction costs.
-    pub(super) shift: u8,
+    /// The costs of instructions.
+    pub(super) prices: Prices,
     /// Settings inside the guest.
     pub(super) inside: Settings,
 }
@@ -102,10 +101,10 @@ impl Machine {
                 inside.push((key.clone(), value.clone()));
             }
         }
-        let shift = shift(&instruction)?;
+        let prices = prices(&instruction)?;
         let plan = plan(device, &values).map_err(|e| input!("{e}"))?;
         let plan = Plan { captured: Arc::clone(captured), ..plan };
-        Ok(Machine { plan: plan.text(), shift, inside })
+        Ok(Machine { plan: plan.text(), prices, inside })
     }
 }
 
@@ -152,13 +151,56 @@ pub(super) fn captured(file: Option<&Path>) -> Result<Arc<Captured>, Error> {
     Ok(frames.into())
 }
 
-/// Returns log2 of the nanoseconds of an instruction.
-fn shift(text: &str) -> Result<u8, Error> {
-    let key = INSTRUCTION.0;
-    let ns = in_unit(text, "ns").map_err(|e| input!("--set {key}={text}: {e}"))?;
-    (0..=MOST_SHIFT).find(|shift| f64::from(1_u32 << shift) == ns).ok_or_else(|| {
-        input!("--set {key}={text}: QEMU's clock takes 1, 2, 4 and so on to 1024 ns")
+/// Returns true for the name of a file with costs.
+pub(super) fn is_file(text: &str) -> bool {
+    text.ends_with(".toml")
+}
+
+/// Returns the costs of instructions: one of all, or those of a file.
+fn prices(text: &str) -> Result<Prices, Error> {
+    if is_file(text) {
+        let from = std::fs::read_to_string(text).map_err(Error::at(text))?;
+        return prices_of(text, &from).map_err(|e| input!("{e}"));
+    }
+    let each = price(text).map_err(|e| input!("--set {}={text}: {e}", INSTRUCTION.0))?;
+    Ok(Prices { each, functions: Vec::new() })
+}
+
+/// Reads a cost in picoseconds.
+fn price(text: &str) -> Result<u64, String> {
+    let ps = in_unit(text, "ns")? * 1000.0;
+    let whole = ps.round();
+    // A decimal fraction is not exact in binary.
+    let is_whole = (ps - whole).abs() < 1e-6;
+    let (least, most) = (Prices::ALLOWED.start(), Prices::ALLOWED.end() / 1000);
+    let found = (is_whole && whole > 0.0).then_some(whole as u64);
+    found.filter(|price| Prices::ALLOWED.contains(price)).ok_or_else(|| {
+        format!("an instruction costs whole picoseconds, from {least} ps to {most} ns")
     })
+}
+
+/// Reads a file with the cost of an instruction, and of those of functions.
+fn prices_of(name: &str, text: &str) -> Result<Prices, InputError> {
+    const ALL: &str = "instruction";
+    let document = Document::parse(name, text)?;
+    let wrong = |at, e| document.error(at, e);
+    let at = document.head_span(ALL);
+    let each = price(&document.head(ALL)?).map_err(|e| wrong(at, e))?;
+    let mut functions = Vec::new();
+    for field in document.fields(&[ALL])? {
+        let Some(function) = field.name.strip_prefix("functions.") else {
+            return Err(wrong(field.span, "allowed are `instruction` and [functions]".to_owned()));
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+        let given = field.value.get_ref().as_str();
+        let given = given.ok_or_else(|| "a cost is a string such as \"0.3 ns\"".to_owned());
+        let cost = given.and_then(price).map_err(|e| wrong(field.span.clone(), e))?;
+        if function.is_empty() || !function.chars().all(is_name) {
+            return Err(wrong(field.span, format!("`{function}` is no function of a kernel")));
+        }
+        functions.push((function.to_owned(), cost));
+    }
+    Ok(Prices { each, functions })
 }
 
 /// Returns the machine of these values.

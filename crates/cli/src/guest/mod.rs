@@ -268,7 +268,8 @@ fn booted(
     let (mut runs, mut failures) = (Vec::new(), Failures::default());
     for (side, kernel) in kernels {
         for Boot { settings, inside, machine: time } in boots {
-            let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
+            let virtual_time =
+                time.as_ref().map(|m| VirtualTime { plan: &m.plan, prices: &m.prices });
             let setup = Setup { virtual_time, ..*setup };
             let mut all: Vec<Run> = Vec::new();
             for n in 0..repeat {
@@ -427,10 +428,16 @@ fn virtual_boots(
         }
         let machine = machine::Machine::of(device, &profile, &settings, &captured)?;
         settings::check(&machine.inside, workloads)?;
-        let (key, default) = machine::INSTRUCTION;
-        let mut all = settings;
-        if !all.iter().any(|(k, _)| k == key) {
-            all.push((key.to_owned(), default.to_owned()));
+        if !machine.prices.functions.is_empty() && args.instructions == Instructions::Off {
+            let why = "costs of functions need instructions counted";
+            return Err(input!("--instructions off: {why}"));
+        }
+        let (key, mut all) = (machine::INSTRUCTION.0, settings);
+        match all.iter_mut().rfind(|(k, _)| k == key) {
+            // A file says what is in it.
+            Some((_, value)) if machine::is_file(value) => *value = machine.prices.to_string(),
+            Some(_) => {}
+            None => all.push((key.to_owned(), machine::INSTRUCTION.1.to_owned())),
         }
         Ok(Boot { inside: machine.inside.clone(), settings: all, machine: Some(machine) })
     };

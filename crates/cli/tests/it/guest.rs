@@ -31,7 +31,7 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--cpus", "2", "--beside-lab"],
         &["mlx5", "--clock", "virtual", "--profile", "e1000-power4"],
         &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
-        &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.5 ns"],
+        &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.01 ns"],
         &["e1000", "--bus", "pci32", "--profile", "e1000-power4"],
         &["mlx5", "--clock", "virtual", "--workload", "arrivals", "--set", "pattern=capture"],
         &["mlx5", "--clock", "wall", "--pcap", "none.pcap"],
@@ -290,6 +290,12 @@ fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
     let instructions = by_price[1] - by_price[0];
     let is = |a: f64, b: f64| (a - b).abs() < 0.001;
     assert!(is(by_price[2] - by_price[1], 2.0 * instructions), "{by_price:?}");
+    // Fractions of a nanosecond, of which QEMU's timers have none.
+    let fractions: Vec<f64> = least("cpu.instruction=0.28ns,1.5ns");
+    for (price, measured) in [0.28, 1.5].into_iter().zip(fractions) {
+        let expected = by_price[0] + (price - 1.0) * instructions;
+        assert!((measured - expected).abs() < 1.0, "{measured} at {price} ns, not {expected}");
+    }
     // The profile mlx5-gen3: times of the card, of the link one way, and of memory.
     let (pipeline, link, memory) = (100.0, 150.0, 110.0);
     // The frame with preamble and FCS at 100 Gbit/s. TLPs fill symbol times of 16 lanes.
@@ -309,6 +315,35 @@ fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
     assert_eq!(by_period[0], by_price[0]);
     let longer = is(by_period[1], by_period[0] + 8_000.0);
     assert!(longer && is(by_period[2], by_period[0] + 56_000.0), "{by_period:?}");
+}
+
+/// A lone frame takes longer by what the instructions of one function cost more.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn instructions_of_a_function_cost_what_a_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("costs.toml");
+    let file = file.to_str().unwrap();
+    let line = ["mlx5", "--clock", "virtual", "--workload", "xdp-tx"];
+    let set = ["burst=1", "gap=1000", "packets=20", "ethtool.coalesce.adaptive-rx=off"];
+    let line: Vec<&str> = line.into_iter().chain(set.iter().flat_map(|s| ["--set", s])).collect();
+    let costs = "instruction = \"1 ns\"\n[functions]\nmlx5e_xdp_handle = \"3 ns\"\n";
+    std::fs::write(file, costs).unwrap();
+    let across = format!("cpu.instruction=1ns,{file}");
+    let all = booted(&[&line[..], &["--repeat", "2", "--across", &across]].concat());
+    let [plain, dearer] = [0, 1].map(|n| &all["runs"][n]);
+    let own = function(plain, "mlx5e_xdp_handle");
+    assert!(own > 0.0 && function(dearer, "mlx5e_xdp_handle") == own, "{own}");
+    let [plain, dearer] = [plain, dearer].map(|run| number(run, "latency_ns", "min"));
+    assert!((dearer - plain - 2.0 * own).abs() < 0.001, "{plain}, {dearer}, {own}");
+    let said = &all["runs"][1]["settings"]["cpu.instruction"];
+    assert_eq!(said, "1 ns, mlx5e_xdp_handle 3 ns");
+
+    std::fs::write(file, costs.replace("mlx5e_xdp_handle", "mlx5e_nothing")).unwrap();
+    let set = format!("cpu.instruction={file}");
+    let r = doorbell(&[&["guest", "--quiet"], &line[..], &["--set", &set]].concat());
+    let missing = r.err.contains("the kernel has no function mlx5e_nothing");
+    assert!(r.code == 1 && missing, "{}: {}", r.code, r.err);
 }
 
 /// Linux's driver and the laboratory's own, on the same machine under the same traffic: what a

@@ -75,7 +75,7 @@ impl Identity {
 }
 
 /// Reads memory of this process through a file: what is not there is an error, not a crash.
-fn peek(at: usize, into: &mut [u8]) -> Option<()> {
+pub(super) fn peek(at: usize, into: &mut [u8]) -> Option<()> {
     let memory = File::open("/proc/self/mem").ok()?;
     memory.read_exact_at(into, at as u64).ok()
 }

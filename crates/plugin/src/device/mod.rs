@@ -15,9 +15,11 @@ mod clock;
 mod exports;
 mod function;
 mod memory;
+mod price;
 mod words;
 
 pub(crate) use adapter::{CARRIER, is_called, is_here};
+pub(crate) use price::PRICES;
 
 use crate::say;
 use adapter::Adapter;
@@ -36,6 +38,8 @@ use words::Words;
 pub(crate) struct Host {
     plan: Plan,
     words: PathBuf,
+    /// Picoseconds of an instruction, unless QEMU's own clock has them.
+    instruction: Option<u64>,
     exports: Exports,
 }
 
@@ -208,7 +212,7 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
     let Some(host) = HOST.get() else { return };
     with(host, |nic, host| {
         let Some(line) = nic.words.take(offset as usize, value as u8) else { return };
-        let answered = nic.at_now(host, |nic| nic.words.answer(&line, nic.machine.board()));
+        let answered = nic.at_now(host, |nic| nic.words.answer(&line, nic.machine.board(), host));
         if let Err(e) = answered {
             refuse(&format!("{}: {e}", host.words.display()));
         }
@@ -246,6 +250,7 @@ extern "C" fn realize(object: *mut c_void, _: *mut c_void) {
 fn make(host: &Host, object: Object) -> Result<Nic, String> {
     clock::check(host)?;
     class::check_version(host)?;
+    host.instruction.map_or(Ok(()), |each| price::begin(host, each))?;
     let machine = match &host.plan.card {
         Card::Adapter(adapter) => {
             let board = host.plan.partition(memory::of_guest()?).map_err(|e| e.to_string())?;
@@ -266,8 +271,14 @@ fn make(host: &Host, object: Object) -> Result<Nic, String> {
     Ok(Nic { machine, clock: Clock::new(host, fired), words })
 }
 
-/// Registers the device type of a plan's text. Words go to files in the directory `words`.
-pub(crate) fn register_type(target: &CStr, plan: &Path, words: &Path) -> Result<(), String> {
+/// Registers the device type of a plan's text. Words go to files in the directory `words`, and an
+/// instruction costs so many picoseconds, if it is not QEMU's clock that says so.
+pub(crate) fn register_type(
+    target: &CStr,
+    plan: &Path,
+    words: &Path,
+    instruction: Option<u64>,
+) -> Result<(), String> {
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", plan.display());
     let text = std::fs::read_to_string(plan).map_err(|e| named(&e))?;
     let plan = Plan::parse(&text).map_err(|e| named(&e))?;
@@ -283,7 +294,7 @@ pub(crate) fn register_type(target: &CStr, plan: &Path, words: &Path) -> Result<
         ));
     }
     let exports = Exports::find().map_err(missing)?;
-    let host = HOST.get_or_init(|| Host { plan, words: words.to_owned(), exports });
+    let host = HOST.get_or_init(|| Host { plan, words: words.to_owned(), instruction, exports });
     match &host.plan.card {
         Card::Adapter(_) => adapter::register(),
         _ => class::register(host),

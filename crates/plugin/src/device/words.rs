@@ -6,8 +6,9 @@
 //! `frames COUNT SIZE BURST GAP` with the gap in microseconds,
 //! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, `on_off`
 //! with microseconds of load and of silence in the burst's place and `60:7,590:4` as a size,
-//! `ask icmp|tcp COUNT SIZE`, and `inside transmit|poll ADDRESS`, in hexadecimal digits, whose
-//! function has its calls followed. Others are only noted. A read of the first place says what has
+//! `ask icmp|tcp COUNT SIZE`, `inside transmit|poll ADDRESS`, in hexadecimal digits, whose
+//! function has its calls followed, and `price START END PICOSECONDS`, whose instructions cost that
+//! from now on. Others are only noted. A read of the first place says what has
 //! become of frames and requests: `0` they are done, `1` some are left, `2` a request was not
 //! answered, `3` the last word of either was not understood.
 //!
@@ -16,6 +17,7 @@
 //! [`crate::count`], if they are counted.
 
 use super::exports::Place;
+use super::{Host, price};
 use crate::count;
 use doorbell_guest_machine::{Board, Frames, Pattern, Requests, Sizes, State};
 use doorbell_hal::Span;
@@ -61,7 +63,12 @@ impl Words {
     }
 
     /// Answers a line, and writes its file.
-    pub(super) fn answer(&mut self, line: &str, board: &mut dyn Board) -> io::Result<()> {
+    pub(super) fn answer(
+        &mut self,
+        line: &str,
+        board: &mut dyn Board,
+        host: &Host,
+    ) -> io::Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let file = self.directory.join(self.answered.to_string());
         self.answered += 1;
@@ -75,6 +82,9 @@ impl Words {
                 let address = u64::from_str_radix(address, 16).ok();
                 let watched = count::active().zip(address).map(|(c, at)| c.watch(kind, at));
                 self.understood = watched == Some(true);
+            }
+            ["price", numbers @ ..] => {
+                self.understood = price::set(host, numbers).is_some();
             }
             ["frames" | "arrivals", ..] => {
                 let frames = frames(&words).filter(|f| board.can_send(f));
