@@ -145,6 +145,7 @@ exports! {
     timers_state: *mut i64;
     qemu_cpu_kick: extern "C" fn(*mut c_void);
     qemu_get_cpu: extern "C" fn(c_int) -> *mut c_void;
+    qemu_in_vcpu_thread: extern "C" fn() -> bool;
     queue_tb_flush: extern "C" fn(*mut c_void);
     bql_locked: extern "C" fn() -> bool;
 }

@@ -9,6 +9,7 @@
 //! All of it happens under QEMU's lock. Sources: QEMU 11.1, include/hw/pci,
 //! include/system/memory.h, include/qom/object.h, include/qemu/timer.h.
 
+mod accelerator;
 mod adapter;
 mod class;
 mod clock;
@@ -250,7 +251,7 @@ extern "C" fn realize(object: *mut c_void, _: *mut c_void) {
 fn make(host: &Host, object: Object) -> Result<Nic, String> {
     clock::check(host)?;
     class::check_version(host)?;
-    host.instruction.map_or(Ok(()), |each| price::begin(host, each))?;
+    accelerator::take_over(host)?;
     let machine = match &host.plan.card {
         Card::Adapter(adapter) => {
             let board = host.plan.partition(memory::of_guest()?).map_err(|e| e.to_string())?;
