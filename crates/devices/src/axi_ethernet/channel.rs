@@ -9,7 +9,7 @@
 
 use super::{coalesce::Coalescer, config::Config};
 use alloc::collections::VecDeque;
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Span, Time};
 use doorbell_layout::axienet::{Descriptor, cr, sr};
 use zerocopy::{IntoBytes, little_endian::U32};
 
@@ -156,6 +156,11 @@ impl Channel {
     /// Control, status, current and tail descriptor.
     pub(super) fn facts(&self, at: Time) -> [u64; 4] {
         [self.control.into(), self.read_status(at).into(), self.current, self.tail]
+    }
+
+    /// Returns the packets to an interrupt, and the delay behind the last of fewer.
+    pub(super) fn moderation(&self) -> (u32, Span) {
+        self.coalescer.setting(self.control)
     }
 
     pub(super) fn read_status(&self, at: Time) -> u32 {

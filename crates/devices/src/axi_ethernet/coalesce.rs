@@ -37,6 +37,11 @@ impl Coalescer {
         Coalescer { left, since: None, unit, reload_on_any_write }
     }
 
+    /// Returns the threshold and the delay of a control word.
+    pub(super) fn setting(&self, control: u32) -> (u32, Span) {
+        (threshold(control), self.unit * delay(control))
+    }
+
     /// CR was `old` and is `new`.
     pub(super) fn written(&mut self, at: Time, old: u32, new: u32) {
         if self.reload_on_any_write || threshold(new) != threshold(old) {

@@ -137,6 +137,12 @@ impl AxiEthernet {
         u64::from(self.lines).checked_shr(n.into()).is_some_and(|l| l & 1 != 0)
     }
 
+    /// Returns the moderation of the receive channel in force: packets to an interrupt, and the
+    /// delay behind the last of fewer.
+    pub fn receive_moderation(&self) -> (u32, Span) {
+        self.rx.ch.moderation()
+    }
+
     /// Bytes in the receive memory.
     pub fn rx_memory_used(&self) -> usize {
         self.rx.used()

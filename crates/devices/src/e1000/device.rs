@@ -196,6 +196,12 @@ impl E1000 {
         self.irq.line.high
     }
 
+    /// Returns the least time between two interrupts in force: that of ITR, or the longest of the
+    /// vectors' EITR.
+    pub fn throttling(&self) -> Span {
+        self.irq.throttling()
+    }
+
     /// The cable is pulled, or put in: the link negotiates, STATUS.LU follows, and LSC is raised.
     pub fn set_cable(&mut self, at: Time, plugged: bool) {
         let at = at.max(self.now);

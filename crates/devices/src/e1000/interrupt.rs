@@ -190,6 +190,12 @@ impl Interrupts {
         self.due = m.due();
     }
 
+    /// Returns the least time between two interrupts.
+    pub(super) fn throttling(&self) -> Span {
+        let vectors = self.messages.iter().flat_map(|m| &m.levels).map(|level| level.itr);
+        ITR_UNIT * vectors.fold(self.line.itr, u32::max).into()
+    }
+
     /// ITR has been written.
     pub(super) fn set_itr(&mut self, itr: u32) {
         self.line.itr = itr;
