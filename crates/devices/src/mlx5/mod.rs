@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod device;
 mod loopback;
+mod moderation;
 mod offload;
 mod polled;
 mod queues;
