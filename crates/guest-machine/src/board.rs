@@ -9,6 +9,7 @@ use doorbell_devices::{axi_ethernet::AxiEthernet, e1000::E1000, mlx5::Mlx5};
 use doorbell_hal::{Device, Host, Reg, Span, Time};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::Wired;
+use doorbell_spec::number::series::{SETTING_DELAY, SETTING_PACKETS};
 use memmap2::MmapMut;
 
 /// Bus address of the registers of a card on PCI, and of one on PCI Express: below 4 GiB, as
@@ -81,20 +82,45 @@ pub trait Board {
     fn counts(&self) -> Counts;
     /// Begins the peer's notes anew.
     fn mark(&mut self);
+    /// Returns the frames on the link and the interrupts since the machine's start.
+    fn crossed(&self) -> [u64; 2];
+    /// Returns the moderation in force, by the names of series.
+    fn moderation(&self) -> Vec<(&'static str, f64)>;
 }
 
-/// A device with calls that its bus counts.
+/// A device with calls that its bus counts, and with moderation.
 pub(crate) trait Counted<B> {
     fn calls(_: &B) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }
 
-impl<B> Counted<B> for E1000 {}
+fn us(span: Span) -> f64 {
+    span.as_ns_f64() / 1000.0
+}
 
-impl<B> Counted<B> for Mlx5 {}
+impl<B> Counted<B> for E1000 {
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        vec![(SETTING_DELAY, us(self.throttling()))]
+    }
+}
 
-impl<B> Counted<B> for AxiEthernet {}
+impl<B> Counted<B> for Mlx5 {
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        let (packets, delay) = self.receive_moderation().unwrap_or_default();
+        vec![(SETTING_PACKETS, packets.into()), (SETTING_DELAY, delay.into())]
+    }
+}
+
+impl<B> Counted<B> for AxiEthernet {
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        let (packets, delay) = self.receive_moderation();
+        vec![(SETTING_PACKETS, packets.into()), (SETTING_DELAY, us(delay))]
+    }
+}
 
 impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>> {
     fn run(&mut self, t: Time) {
@@ -177,6 +203,16 @@ impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>>
     fn mark(&mut self) {
         self.device.peer.mark();
     }
+
+    fn crossed(&self) -> [u64; 2] {
+        let Ledger { wire_frames, messages, line_interrupts, .. } = self.bus.ledger();
+        let (arrived, _) = self.device.back.landed;
+        [wire_frames + arrived, messages + line_interrupts]
+    }
+
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        Counted::<B>::moderation(&self.device.device)
+    }
 }
 
 impl Plan {
@@ -227,4 +263,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

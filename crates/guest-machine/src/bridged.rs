@@ -128,6 +128,14 @@ impl Board for Bridged {
     fn mark(&mut self) {
         self.cores_mut().mark();
     }
+
+    fn crossed(&self) -> [u64; 2] {
+        self.cores().crossed()
+    }
+
+    fn moderation(&self) -> Vec<(&'static str, f64)> {
+        self.cores().moderation()
+    }
 }
 
 impl Plan {

@@ -31,6 +31,7 @@ mod fields;
 mod partition;
 mod peer;
 mod plan;
+mod recorder;
 mod station;
 
 pub use board::{Board, Counts, State};
@@ -40,4 +41,5 @@ pub use doorbell_sim::traffic::arrivals::Pattern;
 pub use partition::{Adapter, Hypervisor, Partition};
 pub use peer::{Frames, Seen};
 pub use plan::{Card, Plan, PlanError, Slot};
+pub use recorder::Recorder;
 pub use station::Requests;

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
+use doorbell_spec::number::{Series, series};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,6 +54,8 @@ pub struct Timed {
     /// Time of an answer in ns, from its request's first bit to its own last one: the shortest, the
     /// longest, and quantiles that are known to 0.2 %. Empty without an answer.
     pub latency_ns: BTreeMap<String, f64>,
+    /// Rates and moderation over the time since `begin`.
+    pub series: Vec<Series>,
 }
 
 /// Words of workloads that need the machine's own commands.
@@ -102,6 +105,7 @@ struct Word {
     line: String,
     counts: BTreeMap<String, u64>,
     snapshot: Option<Snapshot>,
+    series: Vec<Series>,
 }
 
 impl Word {
@@ -124,7 +128,9 @@ impl Word {
             Ok(bytes) => Some(Snapshot::of_message(&bytes).map_err(Error::io(file.display()))?),
             Err(_) => None,
         };
-        Ok(Some(Word { line, counts, snapshot }))
+        let series =
+            series_of(&fs::read_to_string(file.with_extension("series")).unwrap_or_default());
+        Ok(Some(Word { line, counts, snapshot, series }))
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -143,6 +149,19 @@ impl Word {
             ["frames", "first_ps", "last_ps"].map(|name| self.count(&format!("{group}{name}")));
         (last > first).then(|| (frames - 1) as f64 * 1e12 / (last - first) as f64)
     }
+}
+
+/// Reads series: a point a line, as name, milliseconds and value.
+fn series_of(text: &str) -> Vec<Series> {
+    let mut all = series::ALL.map(|name| Series { name, points: Vec::new() });
+    for line in text.lines() {
+        let Some((name, point)) = line.split_once(' ') else { continue };
+        let point =
+            point.split_once(' ').and_then(|(ms, v)| Some((ms.parse().ok()?, v.parse().ok()?)));
+        let series = all.iter_mut().find(|series| series.name == name);
+        series.into_iter().for_each(|series| series.points.extend(point));
+    }
+    all.into_iter().filter(|series| !series.points.is_empty()).collect()
 }
 
 /// Returns what was counted between two words.
@@ -179,6 +198,7 @@ fn measured(
             dropped,
             answers: ended.count("answers"),
             latency_ns: latencies.map(|(name, ps)| (name, ps as f64 / 1000.0)).collect(),
+            series: ended.series.clone(),
         }),
         output,
     })

@@ -92,6 +92,21 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// Names of the [`Series`] of a load in time. Settings are those of receive moderation.
+pub mod series {
+    /// Packets a second.
+    pub const PACKETS: &str = "packets_per_s";
+    /// Interrupts a second.
+    pub const INTERRUPTS: &str = "interrupts_per_s";
+    /// Packets that an interrupt waits for at most.
+    pub const SETTING_PACKETS: &str = "setting_packets";
+    /// The longest time for which an interrupt is held back, or apart from the one before, in
+    /// microseconds.
+    pub const SETTING_DELAY: &str = "setting_delay_us";
+    /// All of them.
+    pub const ALL: [&str; 4] = [PACKETS, INTERRUPTS, SETTING_PACKETS, SETTING_DELAY];
+}
+
 /// Rounds to nine significant digits.
 pub fn rounded(x: f64) -> f64 {
     significant(x, 9)

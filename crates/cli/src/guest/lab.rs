@@ -1,7 +1,7 @@
 //! The traffic of a workload under the laboratory's own driver, on the machine that the guest has.
 
 use super::machine::{self, GROUPS};
-use super::result::{Run, Timed, settings_of};
+use super::result::{Run, Timed, series, settings_of};
 use crate::plan::of_run;
 use doorbell_console::{Error, input};
 use doorbell_guest::settings::Settings;
@@ -185,6 +185,7 @@ fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> R
             dropped: 0,
             answers: 0,
         }),
+        series: series(&m.series),
         ..Run::default()
     }
 }

@@ -10,7 +10,7 @@ mod page;
 mod result;
 mod table;
 
-pub(crate) use page::{command_of, parts, sentence};
+pub(crate) use page::{command_of, over_time, parts, sentence};
 pub(crate) use result::GuestResult;
 pub(crate) use table::LEGEND;
 

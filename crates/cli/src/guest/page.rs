@@ -4,6 +4,7 @@ use super::result::{GuestResult, Run};
 use super::table::{self, Margin, View};
 use crate::args::FUNCTIONS;
 use doorbell_console::render::{Table, amount};
+use doorbell_spec::Readings;
 
 /// Returns the sentence at the head: what the last of several kernels changes of the first
 /// workload's packet.
@@ -55,6 +56,12 @@ pub(crate) fn parts(result: &GuestResult) -> (String, Vec<(String, Vec<Table>)>)
         None => format!("{}, which is QEMU’s own and has no ledger", result.device),
     };
     (bus, parts.collect())
+}
+
+/// Returns the runs of a workload that have numbers over time: their names, and their numbers.
+pub(crate) fn over_time(result: &GuestResult, workload: &str) -> (Vec<String>, Vec<Readings>) {
+    let runs = result.runs_of(workload).into_iter().filter(|(_, run)| !run.series.is_empty());
+    runs.map(|(name, run)| (name, run.readings())).unzip()
 }
 
 /// Returns the command that makes a result; there is none of one that was put together of two.

@@ -7,13 +7,17 @@ use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_spec::Readings;
-use doorbell_systems::result::rounded;
+use doorbell_systems::result::{Series, rounded};
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+
+/// Series by name, each with pairs of milliseconds and value.
+pub(super) type Points = IndexMap<String, Vec<(f64, f64)>>;
 
 /// All runs of one command.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -123,6 +127,9 @@ pub(super) struct Run {
     /// Of several boots (`--repeat`), what they differ by. All other numbers are of the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) boots: Option<Boots>,
+    /// Rates and moderation over the guest's time since `begin`: pairs of milliseconds and value.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub(super) series: Points,
     /// Time from a request of the peer, its first bit, to its answer's last bit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) latency_ns: BTreeMap<String, f64>,
@@ -284,7 +291,7 @@ impl GuestResult {
     }
 
     /// Returns the names of workloads in their order.
-    pub(super) fn workloads(&self) -> Vec<&str> {
+    pub(crate) fn workloads(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for run in &self.runs {
             if !names.contains(&run.workload.as_str()) {
@@ -382,6 +389,7 @@ impl Run {
                 dropped: t.dropped,
                 answers: t.answers,
             }),
+            series: series(m.timed.iter().flat_map(|t| &t.series)),
             latency_ns: m.timed.as_ref().map(|t| t.latency_ns.clone()).unwrap_or_default(),
             output: m.output.clone(),
         }
@@ -436,6 +444,12 @@ impl Run {
         let value = serde_json::to_value(self).unwrap_or_default();
         value.as_object().map(Readings::of).unwrap_or_default()
     }
+}
+
+/// Returns series by name.
+pub(super) fn series<'a>(all: impl IntoIterator<Item = &'a Series>) -> Points {
+    let points = |s: &Series| s.points.iter().map(|p| (rounded(p.0), rounded(p.1))).collect();
+    all.into_iter().map(|s| (s.name.to_owned(), points(s))).collect()
 }
 
 /// Returns the settings of a workload's run: its variables, and what is not another workload's.

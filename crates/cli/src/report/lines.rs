@@ -4,6 +4,7 @@ use super::data::Run;
 use super::html::{Palette, cell, figure, legend, table, words};
 use crate::chart::{Colours, Line, Plot};
 use doorbell_console::render::{amount, people};
+use doorbell_spec::Readings;
 use doorbell_spec::number::Number;
 use doorbell_systems::metrics::Metric;
 use maud::{Markup, html};
@@ -104,15 +105,15 @@ pub(super) fn over_time(name: &str, lines: Vec<Line>, colours: &[&str]) -> Marku
     Shown { title: &title, about: &about, over: "time", plot }.drawn(colours)
 }
 
-/// Draws every series of these runs that moves at all, with a legend.
-pub(super) fn series(palette: &mut Palette, runs: &[&Run], labels: &[String]) -> Markup {
+/// Draws every series of some runs that moves at all, with a legend.
+pub(super) fn series(palette: &mut Palette, runs: &[&Readings], labels: &[String]) -> Markup {
     let colours = palette.sides(labels);
     let moves = |name: &str| {
-        let own = runs.iter().filter_map(|r| r.numbers.over_time(name));
+        let own = runs.iter().filter_map(|r| r.over_time(name));
         own.into_iter().any(|s| s.iter().skip(2).any(|p| p.1 != s[1].1))
     };
     let mut names: Vec<&str> = Vec::new();
-    for name in runs.iter().flat_map(|r| r.numbers.series()) {
+    for name in runs.iter().flat_map(|r| r.series()) {
         if !names.contains(&name) && moves(name) {
             names.push(name);
         }
@@ -122,7 +123,7 @@ pub(super) fn series(palette: &mut Palette, runs: &[&Run], labels: &[String]) ->
     }
     names.sort_by_key(|n| SERIES.iter().position(|(s, _, _)| s == n).unwrap_or(SERIES.len()));
     let of = |name: &str| {
-        let points = |r: &&Run| r.numbers.over_time(name).unwrap_or_default().to_vec();
+        let points = |r: &&Readings| r.over_time(name).unwrap_or_default().to_vec();
         let each = runs.iter().map(points).zip(labels);
         each.map(|(points, label)| Line { label: label.clone(), points }).collect()
     };

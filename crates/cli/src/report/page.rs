@@ -5,6 +5,7 @@
 
 use super::data::Other;
 use super::html::{Palette, breakable, count, facts, of_terminal, table};
+use super::lines::series;
 use super::systems::Held;
 use super::{Labelled, Results, figures, runs, sweeps, systems};
 use crate::guest::{self, GuestResult};
@@ -56,7 +57,7 @@ pub(super) fn page(all: &Results) -> String {
     for (i, g) in all.guests.iter().enumerate() {
         let (id, is_head) =
             (format!("guest-{}", i + 1), first(&g.label, guest::sentence(&g.label, &g.of)));
-        put(&id, &g.label, guest_section(g, &id, is_head));
+        put(&id, &g.label, guest_section(&mut palette, g, &id, is_head));
     }
     for (i, s) in all.sweeps.iter().enumerate() {
         let (id, is_head) = (format!("sweep-{}", i + 1), first(&s.label, sweeps::title(s)));
@@ -139,8 +140,20 @@ fn reproduced(all: &[super::data::System]) -> Markup {
 }
 
 /// Draws a result of `guest`: for each workload the tables of the command.
-fn guest_section(result: &Labelled<GuestResult>, id: &str, head: bool) -> Markup {
+fn guest_section(
+    palette: &mut Palette,
+    result: &Labelled<GuestResult>,
+    id: &str,
+    head: bool,
+) -> Markup {
     let (bus, parts) = guest::parts(&result.of);
+    let workloads = result.of.workloads().into_iter();
+    let moving: Vec<Markup> = workloads
+        .map(|workload| {
+            let (names, all) = guest::over_time(&result.of, workload);
+            series(palette, &all.iter().collect::<Vec<_>>(), &names)
+        })
+        .collect();
     let words = guest::command_of(&result.of).unwrap_or_default();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let command = if words.is_empty() { String::new() } else { runs::options(&words, &[]) };
@@ -149,11 +162,12 @@ fn guest_section(result: &Labelled<GuestResult>, id: &str, head: bool) -> Markup
             h2 { "Guest: " (result.label) }
             @if !head { p { (guest::sentence(&result.label, &result.of)) "." } }
             p.soft { (bus) }
-            @for (title, tables) in &parts {
+            @for ((title, tables), moving) in parts.iter().zip(&moving) {
                 h3 { (title) }
                 @for table in tables.iter().filter(|t| !t.is_empty()) {
                     div.panel { (of_terminal(title, table)) }
                 }
+                (moving)
             }
             p.soft.small { @for line in guest::LEGEND { (line) " " } }
             h3 { "Where it comes from" }

@@ -198,7 +198,8 @@ pub(super) fn section(palette: &mut Palette, all: &[Labelled<Run>]) -> Markup {
     let labels = labels(all);
     let runs: Vec<&Run> = all.iter().map(|r| &r.of).collect();
     let latency = latency(palette, &runs, &labels);
-    let series = series(palette, &runs, &labels);
+    let moving: Vec<_> = runs.iter().map(|run| &run.numbers).collect();
+    let series = series(palette, &moving, &labels);
     let colours = palette.sides(&labels);
     html! {
         section id="runs" {

@@ -96,7 +96,8 @@ fn headline(palette: &mut Palette, h: &Headline) -> Markup {
     let labels = h.sides.each_ref().map(|s| setting(s)).to_vec();
     let curve = h.curve.as_ref().map(|c| curve(palette, c, &labels));
     let waiting = h.waiting.as_ref().map(|w| latency(palette, &[&w[0], &w[1]], &labels));
-    let moving = h.moving.as_ref().map(|m| series(palette, &[&m[0], &m[1]], &labels));
+    let moving =
+        h.moving.as_ref().map(|m| series(palette, &[&m[0].numbers, &m[1].numbers], &labels));
     let colours = palette.sides(&labels);
     let runs = &h.bill;
     html! {

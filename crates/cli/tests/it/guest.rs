@@ -242,6 +242,16 @@ fn dim_of_axienet_moves_with_the_load_as_in_the_laboratory() {
     // DIM's profiles; 255 stands for 256, which the register does not hold.
     assert!(looks.len() == 18 && looks.iter().all(|t| [1, 4, 16, 64, 255].contains(t)), "{said}");
     assert!(looks.iter().any(|t| *t != looks[0]), "the threshold moves");
+    // The device has the same over time, at each look and between.
+    let series = |name: &str| -> Vec<f64> {
+        let points = run["series"][name].as_array().unwrap();
+        points.iter().map(|point| point[1].as_f64().unwrap()).collect()
+    };
+    let set = series("setting_packets");
+    assert!(looks.iter().all(|look| set.contains(&(*look as f64))), "{set:?}");
+    let mean = series("interrupts_per_s").iter().sum::<f64>() / set.len() as f64;
+    let whole = number(run, "ledger", "line_interrupts") / run["elapsed_s"].as_f64().unwrap();
+    assert!((mean / whole - 1.0).abs() < 0.01, "{mean} in the mean, {whole} in all");
     let each = number(run, "device_counters", "rx_interrupts")
         / number(run, "device_counters", "rx_packets");
     let set = ["traffic.load=5", "traffic.low=0.5", "traffic.hold=1500", "traffic.duration=4500"];

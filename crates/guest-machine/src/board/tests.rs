@@ -5,7 +5,7 @@ use doorbell_hal::{Reg, Span, Time};
 use std::net::Ipv4Addr;
 
 /// An e1000 on PCI at 33 MHz (a clock of 30,303 ps), 400 ns from the CPU, on a link of 5 us.
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let [cpu, memory, register] = [400, 469, 50].map(Span::from_ns);
     let settings = pci::Settings { mhz: 33, ..pci::Settings::POWER4 };
     Plan {
@@ -19,7 +19,7 @@ fn plan() -> Plan {
 }
 
 /// Frames of 60 bytes that nobody answers.
-fn frames(pattern: Pattern) -> Frames {
+pub(crate) fn frames(pattern: Pattern) -> Frames {
     Frames { count: 1, sizes: Sizes::one(60), pattern, hold: None, flows: Vec::new() }
 }
 

@@ -109,6 +109,8 @@ impl Nic {
         if let Machine::Card(board, function) = &mut self.machine {
             function.allow(board.as_mut());
         }
+        // Each event before was handled at its own time.
+        self.words.pass(began, self.machine.board());
         self.machine.board().run(began);
         let result = act(self);
         self.settle(host, began);

@@ -14,13 +14,15 @@
 //!
 //! For each word a file is written, `0`, `1` and so on: the line itself, then a count a line, as
 //! name and number. Beside it is a file with the counts of instructions in the protocol of
-//! [`crate::count`], if they are counted.
+//! [`crate::count`], if they are counted, and behind an `end` one with the numbers over time since
+//! `begin`: a line each, as name, milliseconds and value.
 
 use super::exports::Place;
 use super::{Host, price};
 use crate::count;
-use doorbell_guest_machine::{Board, Frames, Pattern, Requests, Sizes, State};
-use doorbell_hal::Span;
+use doorbell_guest_machine::{Board, Frames, Pattern, Recorder, Requests, Sizes, State};
+use doorbell_hal::{Span, Time};
+use doorbell_spec::number::Series;
 use std::fmt::Write as _;
 use std::io;
 use std::ops::RangeInclusive;
@@ -43,6 +45,8 @@ pub(super) struct Words {
     answered: usize,
     /// The last word of traffic was understood.
     understood: bool,
+    /// Numbers over time since `begin`.
+    recorder: Option<Recorder>,
 }
 
 impl Words {
@@ -53,7 +57,15 @@ impl Words {
             line: [0; LONGEST],
             answered: 0,
             understood: true,
+            recorder: None,
         })
+    }
+
+    /// Notes that the guest's time is `now`.
+    pub(super) fn pass(&mut self, now: Time, board: &dyn Board) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.pass(now, board);
+        }
     }
 
     /// Takes a character. Returns the line that it ends.
@@ -77,7 +89,15 @@ impl Words {
             std::fs::write(file.with_extension("counts"), count.message())?;
         }
         match &words[..] {
-            ["begin"] => board.mark(),
+            ["begin"] => {
+                board.mark();
+                self.recorder = Some(Recorder::begin(board));
+            }
+            ["end", ..] => {
+                let recorder = self.recorder.take();
+                let series = recorder.map(|recorder| recorder.end(board)).unwrap_or_default();
+                std::fs::write(file.with_extension("series"), lines(&series))?;
+            }
             ["inside", kind, address] => {
                 let address = u64::from_str_radix(address, 16).ok();
                 let watched = count::active().zip(address).map(|(c, at)| c.watch(kind, at));
@@ -170,6 +190,18 @@ fn requests(words: &[&str]) -> Option<Requests> {
     let [over @ ("icmp" | "tcp"), count, size] = words else { return None };
     let (count, size) = (number(count, 0..=MOST)?, number(size, 1..=LARGEST)? as usize);
     Some(Requests { tcp: *over == "tcp", count, size })
+}
+
+/// Returns series as text, a point a line.
+fn lines(all: &[Series]) -> String {
+    let mut text = String::new();
+    for series in all {
+        for (ms, value) in &series.points {
+            // Writing to a string does not fail.
+            _ = writeln!(text, "{} {ms} {value}", series.name);
+        }
+    }
+    text
 }
 
 /// Returns what the file of a word holds.
