@@ -327,6 +327,55 @@ fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
     assert!(longer && is(by_period[2], by_period[0] + 56_000.0), "{by_period:?}");
 }
 
+/// The same on PCI, by the profile e1000-power4: a bus of 64 bits at 33 MHz. Where the CPU is slow
+/// its accesses behind the doorbell meet no fetch, and the sum is exact. Where it is fast they wait
+/// for each other, no longer than the two accesses hold the bus.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn latency_of_a_lone_frame_on_pci_is_the_sum_of_its_steps() {
+    let line = ["e1000", "--clock", "virtual", "--workload", "xdp-tx", "--instructions", "off"];
+    let set = ["--set", "burst=1", "--set", "gap=1000", "--set", "packets=20"];
+    let across = ["--across", "cpu.instruction=1ns,2ns,4ns,16ns,32ns"];
+    let all = booted(&[&line[..], &set, &across].concat());
+    let least: Vec<f64> =
+        all["runs"].as_array().unwrap().iter().map(|r| number(r, "latency_ns", "min")).collect();
+
+    let clocks = |n: f64| n * 30.0;
+    let within = |ns: f64| (ns / 30.0).ceil();
+    // Data of 8 bytes a clock; frames begin at 2 of them. The decode is of medium speed.
+    let phases = |bytes: f64| (bytes / 8.0).ceil();
+    let (cpu, memory, register) = (400.0, 469.0, 50.0);
+    // The frame with preamble and FCS at 1 Gbit/s, and the cable.
+    let wire = (8.0 + 60.0 + 4.0) * 8.0 + 5000.0;
+    // Address, decode, data, idle; a command to write takes 100 ns more. The interrupt is raised
+    // with the data in memory.
+    let received = wire + clocks(3.0 + phases(62.0) + within(100.0)) + memory;
+    // A read has a turnaround and the device's own time. The cause is read. Then the mask is
+    // written and STATUS is read, which waits for the write.
+    let (write, read) = (clocks(3.0 + 1.0), clocks(4.0 + 1.0 + within(register)));
+    let asked = (cpu + read + cpu) + (cpu + write + read + cpu);
+    // A delayed read: an attempt, the command, and the data at 2.97 ns a byte.
+    let fetched = |bytes: f64, at: f64| {
+        clocks(3.0 + 2.0) + 500.0 + clocks(4.0 + phases(at + bytes) + within(2.97 * bytes))
+    };
+    let sent = (cpu + write) + fetched(16.0, 0.0) + fetched(60.0, 2.0) + wire;
+    let by_hand = received + asked + sent;
+
+    let instructions = (least[4] - least[3]) / 16.0;
+    assert_eq!(instructions.fract(), 0.0, "{least:?}");
+    for (cost, least) in [16.0, 32.0].into_iter().zip(&least[3..]) {
+        // The CPU takes an interrupt between two instructions.
+        let over = least - by_hand - cost * instructions;
+        assert!((0.0..cost).contains(&over), "{over} ns over {by_hand} at {cost} ns");
+    }
+    // A CPU that has slept for longer has other instructions before it takes the interrupt.
+    let instructions = (least[2] - least[0]) / 3.0;
+    for (cost, least) in [1.0, 2.0, 4.0].into_iter().zip(&least) {
+        let over = least - by_hand - cost * instructions;
+        assert!((0.0..write + read).contains(&over), "{over} ns over {by_hand} at {cost} ns");
+    }
+}
+
 /// A lone frame takes longer by what the instructions of one function cost more.
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
