@@ -5,7 +5,7 @@
 # apt-get resolves the dependencies against an empty system of its own in that directory, and
 # verifies what it downloads; `dpkg -x` unpacks. Nothing is installed or changed, and root is not
 # needed. The mirror, proxies and the like are those of the machine's own apt. DEBIAN_MIRROR names
-# another mirror.
+# another mirror, and DEBIAN_SECURITY_MIRROR one of its security suites.
 umask 022
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -47,6 +47,16 @@ mirror() {
     echo "${found%/}"
 }
 
+# The mirror of Debian's security suites: the machine's own, or else the one beside the mirror.
+security() {
+    # shellcheck disable=SC2016 # apt's fields
+    fields='$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)'
+    found=$(apt-get indextargets --format "$fields" 'Created-By: Packages' |
+        sed -n 's/^Debian|Debian-Security|main|//p' | head -n 1)
+    found=${DEBIAN_SECURITY_MIRROR:-${found:-$mirror-security}}
+    echo "${found%/}"
+}
+
 # begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a directory beside
 # it, which finish renames: an interrupted run leaves nothing that looks complete. What it has
 # downloaded stays, and the next run goes on from there. Of two at once the second waits.
@@ -69,6 +79,7 @@ begin() {
         refuse 3 "this machine's apt has no mirror of Debian (apt-get indextargets); name one in" \
             "DEBIAN_MIRROR"
     fi
+    security=$(security)
     say "fetching $2 into $final"
     mkdir -p "$(dirname "$final")"
     exec 9>"$final.lock"
@@ -91,7 +102,9 @@ begin() {
 
 # suite NAME ARCHITECTURES: a suite of Debian to take packages from.
 suite() {
-    echo "deb [arch=$2 signed-by=$keyring] $mirror $1 main" >>"$apt/suites"
+    place=$mirror
+    case $1 in *-security) place=$security ;; esac
+    echo "deb [arch=$2 signed-by=$keyring] $place $1 main" >>"$apt/suites"
 }
 
 # update ARCHITECTURE...: what these suites have. A suite has two directories, one by its codename
@@ -140,7 +153,7 @@ END
             are=$(apt-get indextargets --format '$(CODENAME)' 'Created-By: Packages' | sort -u)
             for is in $are; do
                 case $is in
-                    "$codename" | "$codename-backports") ;;
+                    "$codename" | "$codename-backports" | "$codename-security") ;;
                     *) say "$role is not $codename but $is on $mirror"; return 3 ;;
                 esac
             done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernel.sh amd64|arm64|ppc64el VERSION[-cloud|-rt]|SUITE [DIRECTORY]: brings a kernel of Debian
 # into a cache directory, and prints its path. VERSION is a series, such as 6.12, of which the last
-# is taken, or a release, such as 6.12.43.
+# is taken, or a release, such as 6.12.43 or 6.1.0-57, also of the security suites.
 #
 # kernel.sh ARCH FROM..TO[-cloud|-rt]: prints, one a line, the series between two, or between two
 # releases the releases, that Debian's mirrors have.
@@ -129,6 +129,16 @@ for release in $releases; do
     update amd64 "$arch"
     name=$(image)
     [ -z "$name" ] || break
+    # Releases between those that the suite has are in its security suite alone.
+    case $wanted,$release in
+        *.*.*,*-backports | *.*.*,sid) ;;
+        *.*.*,*)
+            suite "$codename-security" "amd64,$arch"
+            update amd64 "$arch" || continue
+            name=$(image)
+            [ -z "$name" ] || break
+            ;;
+    esac
 done
 [ -n "$name" ] || refuse 3 "$releases: no kernel $wanted for $arch"
 version=$(apt-cache madison "$name:$arch" | awk '{ print $3; exit }')
