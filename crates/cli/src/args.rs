@@ -636,8 +636,8 @@ pub(crate) struct Guest {
     /// Count loads from and stores to I/O memory by function, too; the guest takes twice as long
     #[arg(long)]
     pub(crate) mmio: bool,
-    /// In virtual time, follow the driver's calls to send and its polls: what each executes with
-    /// all that it calls in the kernel, by function
+    /// Follow the driver's calls to send and its polls: what each executes with all that it calls
+    /// in the kernel, by function
     #[arg(long)]
     pub(crate) inclusive: bool,
     /// Functions in the table

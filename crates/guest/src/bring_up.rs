@@ -45,12 +45,15 @@ pub(crate) fn driver(
     Ok(all)
 }
 
+/// The word of such a line.
+pub(crate) const FOLLOW: &str = "inside ";
+
 /// Returns the lines that have the calls of a driver's functions followed.
 fn followed(driver: &[String]) -> Vec<String> {
     let line = |event: Event, module: &String| {
         let functions = event.functions(module).collect::<Vec<_>>().join("|");
         let named = !functions.is_empty();
-        named.then(|| format!("inside {} '{functions}' {module}", event.name()))
+        named.then(|| format!("{FOLLOW}{} '{functions}' {module}", event.name()))
     };
     let of = |event| driver.iter().filter_map(move |module| line(event, module));
     Event::FOLLOWED.into_iter().flat_map(of).collect()

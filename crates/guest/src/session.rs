@@ -49,8 +49,7 @@ pub struct Setup<'a> {
     pub instructions: bool,
     /// Accesses to I/O memory are counted, which takes twice as long.
     pub mmio: bool,
-    /// The calls of the driver to send and its polls are followed, with all that they call. It
-    /// needs virtual time.
+    /// The calls of the driver to send and its polls are followed, with all that they call.
     pub inclusive: bool,
     /// The machine of a guest in virtual time; `None` for the wall clock.
     pub virtual_time: Option<VirtualTime<'a>>,
@@ -181,6 +180,7 @@ pub fn boot(
     let packed = pack(machine, kernel, &order, workloads, settings, None)?;
     std::fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
     let counter = counter.map(|c| if setup.mmio { c.with_mmio() } else { c });
+    let counter = counter.map(|c| if setup.inclusive { c.with_inside() } else { c });
     let argument = counter.as_ref().map(Counter::argument);
     let needs_plugin = counter.is_some() || matches!(setup.device.reached, Reached::Calls { .. });
     let parts = Parts {
@@ -313,8 +313,33 @@ impl Session<'_> {
         for (line, what) in bring_up_steps(setup, order, driver, settings, workloads) {
             match what {
                 Some(what) => self.guest.wait_for(&line, &what)?,
-                None => self.step(&line)?,
+                None => match line.strip_prefix(bring_up::FOLLOW) {
+                    Some(functions) => self.follow(functions)?,
+                    None => self.step(&line)?,
+                },
             }
+        }
+        Ok(())
+    }
+
+    /// Has the calls of functions followed, of an event and a module as `inclusive.sh` has them.
+    fn follow(&mut self, functions: &str) -> Result<(), Error> {
+        let words: Vec<&str> = functions.split(' ').collect();
+        let ([event, names, module], Some(counter)) = (&words[..], &mut self.counter) else {
+            return Ok(());
+        };
+        let names = names.trim_matches('\'');
+        let pattern = format!(" [tTwW] ({names})([[:space:]]\\[{module}\\])?$");
+        let command = format!("grep -E '{pattern}' /proc/kallsyms | cut -d ' ' -f 1");
+        let found = self.guest.shell(&command)?;
+        for event in Event::FOLLOWED.into_iter().filter(|e| e.name() == *event) {
+            for address in found.split_whitespace() {
+                counter.follow(event, address).map_err(Error::io("the plug-in's counts"))?;
+            }
+        }
+        if found.trim().is_empty() {
+            let said = format!("the kernel has no function {names} of {module}");
+            return Err(Error::Command { command, status: 1, said });
         }
         Ok(())
     }

@@ -11,7 +11,8 @@
 //!
 //! # Protocol
 //! The reader listens on a Unix socket. The plug-in connects when QEMU loads it, and answers each
-//! `read\n` with a table. All numbers have 64 bits, little-endian:
+//! line `read` with a table. A line `inside KIND ADDRESS`, in hexadecimal digits, has the calls of
+//! a function followed ([`inside`]), and is not answered. All numbers have 64 bits, little-endian:
 //!
 //! | number | meaning |
 //! |---|---|
@@ -34,7 +35,7 @@ use crate::inside::{self, Code, Entry, Inside, KINDS};
 use crate::qemu::{self, PerCpu};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,8 +43,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Version of the protocol, with a mark: "dbcount" and 2.
 const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x02");
-/// The reader's request for a table.
-const REQUEST: &[u8; 5] = b"read\n";
 /// Number of addresses if device accesses are not counted.
 const NOT_COUNTED: u64 = u64::MAX;
 
@@ -416,14 +415,19 @@ impl Count {
 
     /// Answers the reader until it goes away.
     fn answer(&self, mut socket: &UnixStream) -> io::Result<()> {
-        let mut asked = [0; REQUEST.len()];
-        loop {
-            socket.read_exact(&mut asked)?;
-            if asked != *REQUEST {
-                return Err(io::ErrorKind::InvalidData.into());
+        for line in BufReader::new(socket).lines() {
+            match line?.split(' ').collect::<Vec<_>>()[..] {
+                ["read"] => socket.write_all(&self.message())?,
+                ["inside", kind, address] => {
+                    let address = u64::from_str_radix(address, 16).ok();
+                    if !address.is_some_and(|address| self.watch(kind, address)) {
+                        return Err(io::ErrorKind::InvalidData.into());
+                    }
+                }
+                _ => return Err(io::ErrorKind::InvalidData.into()),
             }
-            socket.write_all(&self.message())?;
         }
+        Ok(())
     }
 
     /// Returns the answer, as the protocol has it.

@@ -172,8 +172,10 @@ impl<'a> Arguments<'a> {
         if arguments.mmio && arguments.count.is_none() && !arguments.instructions {
             return Err("mmio=on needs count=PATH or instructions=on".into());
         }
-        if arguments.inside && !arguments.instructions {
-            return Err("inside=on needs instructions=on, whose guest names functions".into());
+        if arguments.inside && arguments.count.is_none() && !arguments.instructions {
+            return Err("inside=on needs count=PATH, whose reader names functions, or \
+                        instructions=on, whose guest does"
+                .into());
         }
         if arguments.price.is_some() && arguments.machine.is_none() {
             return Err("price=PICOSECONDS needs machine=PLAN, which has the guest's clock".into());

@@ -155,8 +155,8 @@ fn measure(
     if args.mmio && !counted {
         return Err(input!("--mmio: nothing is counted with --instructions off"));
     }
-    if args.inclusive && !(counted && is_virtual) {
-        return Err(input!("--inclusive: it needs --clock virtual, and instructions counted"));
+    if args.inclusive && !counted {
+        return Err(input!("--inclusive: nothing is counted with --instructions off"));
     }
     let needs_plugin = counted || is_virtual || device.arch == Arch::Ppc64;
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;

@@ -24,6 +24,7 @@ const WORD: usize = size_of::<u64>();
 pub struct Counter {
     path: PathBuf,
     mmio: bool,
+    inside: bool,
     patience: Duration,
     peer: Peer,
 }
@@ -84,13 +85,26 @@ impl Counter {
     pub fn bind(path: impl Into<PathBuf>) -> io::Result<Counter> {
         let path = path.into();
         let listener = UnixListener::bind(&path)?;
-        Ok(Counter { path, mmio: false, patience: PATIENCE, peer: Peer::Awaited(listener) })
+        Ok(Counter {
+            path,
+            mmio: false,
+            inside: false,
+            patience: PATIENCE,
+            peer: Peer::Awaited(listener),
+        })
     }
 
     /// Has loads and stores of device memory counted too. The guest gets slow.
     #[must_use]
     pub fn with_mmio(mut self) -> Counter {
         self.mmio = true;
+        self
+    }
+
+    /// Has calls of functions followed, which [`Counter::follow`] names.
+    #[must_use]
+    pub fn with_inside(mut self) -> Counter {
+        self.inside = true;
         self
     }
 
@@ -105,7 +119,18 @@ impl Counter {
     pub fn argument(&self) -> String {
         // QEMU reads a doubled comma as one that belongs to the value.
         let path = self.path.to_string_lossy().replace(',', ",,");
-        format!("count={path}{}", if self.mmio { ",mmio=on" } else { "" })
+        let mmio = if self.mmio { ",mmio=on" } else { "" };
+        format!("count={path}{mmio}{}", if self.inside { ",inside=on" } else { "" })
+    }
+
+    /// Has the calls of a function followed that begins at an address, in hexadecimal digits. It
+    /// must not have been executed yet.
+    pub fn follow(&mut self, event: Event, address: &str) -> io::Result<()> {
+        let deadline = Instant::now() + self.patience;
+        let stream = self.connected(deadline)?;
+        stream.write_all(format!("inside {} {address}\n", event.name()).as_bytes())?;
+        // When this is answered, the function is known.
+        self.read().map(drop)
     }
 
     /// Reads the counts. The first call waits for QEMU's connection.

@@ -88,7 +88,9 @@ fn options_name_path_and_accesses() {
     let counter = Counter::bind(&path).unwrap();
     let shown = path.display().to_string().replace("a,b", "a,,b");
     assert_eq!(counter.argument(), format!("count={shown}"));
-    assert_eq!(counter.with_mmio().argument(), format!("count={shown},mmio=on"));
+    let counter = counter.with_mmio();
+    assert_eq!(counter.argument(), format!("count={shown},mmio=on"));
+    assert_eq!(counter.with_inside().argument(), format!("count={shown},mmio=on,inside=on"));
     assert!(!path.exists());
 }
 
