@@ -65,47 +65,35 @@ pub static SYSTEM: System = System {
     transfer: slot::axi_transfer,
     port_rate: "link.rate",
     knobs: &[
-        Knob {
-            key: "driver.controller",
-            values: &["fixed", "dim"],
-            command: "ethtool -C $NIC adaptive-rx: on is dim, off is fixed; here {}",
-        },
-        Knob {
-            key: "driver.rx_frames",
-            values: &["1", "4", "16", "24", "64", "128", "255"],
-            command: "ethtool -C $NIC rx-frames {}",
-        },
-        Knob {
-            key: "driver.rx_usecs",
-            values: &["0", "16", "50", "64", "128", "512"],
-            command: "ethtool -C $NIC rx-usecs {}",
-        },
-        Knob {
-            key: "driver.tx_frames",
-            values: &["1", "8", "24", "64", "128", "255"],
-            command: "ethtool -C $NIC tx-frames {}",
-        },
-        Knob {
-            key: "driver.tx_usecs",
-            values: &["0", "16", "50", "128", "510"],
-            command: "ethtool -C $NIC tx-usecs {}",
-        },
-        Knob {
-            key: "driver.rx_ring",
-            values: &["64", "128", "1024", "4096"],
-            command: "ethtool -G $NIC rx {}",
-        },
-        Knob {
-            key: "driver.tx_ring",
-            values: &["64", "128", "1024", "4096"],
-            command: "ethtool -G $NIC tx {}",
-        },
-        Knob {
-            key: "driver.batch",
-            values: &["on", "off"],
-            command: "a driver that writes TAILDESC once a batch: {}",
-        },
-        Knob { key: "traffic.gro", values: &["on", "off"], command: "ethtool -K $NIC gro {}" },
+        Knob::new(
+            "driver.controller",
+            &["fixed", "dim"],
+            "ethtool -C $NIC adaptive-rx: on is dim, off is fixed; here {}",
+        ),
+        Knob::new(
+            "driver.rx_frames",
+            &["1", "4", "16", "24", "64", "128", "255"],
+            "ethtool -C $NIC rx-frames {}",
+        ),
+        Knob::new(
+            "driver.rx_usecs",
+            &["0", "16", "50", "64", "128", "512"],
+            "ethtool -C $NIC rx-usecs {}",
+        ),
+        Knob::new(
+            "driver.tx_frames",
+            &["1", "8", "24", "64", "128", "255"],
+            "ethtool -C $NIC tx-frames {}",
+        ),
+        Knob::new(
+            "driver.tx_usecs",
+            &["0", "16", "50", "128", "510"],
+            "ethtool -C $NIC tx-usecs {}",
+        ),
+        Knob::new("driver.rx_ring", &["64", "128", "1024", "4096"], "ethtool -G $NIC rx {}"),
+        Knob::new("driver.tx_ring", &["64", "128", "1024", "4096"], "ethtool -G $NIC tx {}"),
+        Knob::new("driver.batch", &["on", "off"], "a driver that writes TAILDESC once a batch: {}"),
+        Knob::new("traffic.gro", &["on", "off"], "ethtool -K $NIC gro {}"),
     ],
     conditions: &[Condition { key: "traffic.load", values: &["1", "5", "20", "50", "100"] }],
     resources: &[
@@ -117,30 +105,21 @@ pub static SYSTEM: System = System {
         slot::AXI_BUS,
         limits::PORT,
         slot::AXI_BURSTS,
-        Resource {
-            name: "MAC memory",
-            shares: &[],
-            keys: &[("nic.rx_memory", More), ("nic.tx_memory", More)],
-        },
+        Resource::of("MAC memory", &[("nic.rx_memory", More), ("nic.tx_memory", More)]),
         limits::RINGS,
-        Resource {
-            name: "coalescing delay",
-            shares: &[],
-            keys: &[("driver.rx_usecs", Less), ("driver.tx_usecs", Less)],
-        },
+        Resource::of("coalescing delay", &[("driver.rx_usecs", Less), ("driver.tx_usecs", Less)]),
         slot::AXI_LATENCY,
         limits::NETWORK,
-        Resource {
-            name: "load",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "load",
+            &[
                 ("traffic.rate", More),
                 ("traffic.load", More),
                 ("traffic.source_rate", More),
                 ("traffic.connections", More),
                 ("paced.every", Less),
             ],
-        },
+        ),
     ],
     numbers: Numbers {
         buses: &[BusKind::Axi],

@@ -13,7 +13,7 @@ use crate::fixed_rate::{self, Load as Paced};
 use crate::host::{self, HostConfig, MAX_MEMORY};
 use crate::key::{Key, Needs, Values};
 use crate::knobs::Knob;
-use crate::limits::Wider::{Less, More};
+use crate::limits::Wider::More;
 use crate::limits::{self, Resource};
 use crate::metrics::{self, DEVICE, DRIVER, Metric, Numbers, Party};
 use crate::open_loop::{Limits, Load as OpenLoad, core_of};
@@ -750,11 +750,7 @@ trait Declared: Card {
 impl<C: Card> Declared for C {}
 
 static RESOURCES: [Resource; 10] = [
-    Resource {
-        name: "cores",
-        shares: &["cpu_busy_share"],
-        keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
-    },
+    limits::CORES,
     slot::BUS,
     limits::LINK,
     limits::PORT,
@@ -763,11 +759,10 @@ static RESOURCES: [Resource; 10] = [
     slot::AXI_BURSTS,
     Resource { name: "AXI latency", ..slot::AXI_LATENCY },
     limits::NETWORK,
-    Resource {
-        name: "load",
-        shares: &[],
-        keys: &[("traffic.rate", More), ("traffic.load", More), ("traffic.source_rate", More)],
-    },
+    Resource::of(
+        "load",
+        &[("traffic.rate", More), ("traffic.load", More), ("traffic.source_rate", More)],
+    ),
 ];
 static KNOBS: [Knob; 2] = [knobs::MPS, knobs::MRRS];
 

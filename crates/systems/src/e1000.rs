@@ -57,51 +57,31 @@ pub static SYSTEM: System = System {
     transfer: slot::transfer,
     port_rate: "link.rate",
     knobs: &[
-        Knob {
-            key: "driver.copy_align",
-            values: &["on", "off"],
-            command: "a driver that copies short frames to aligned buffers: {}",
-        },
-        Knob {
-            key: "driver.throttle",
-            values: &["off", "dynamic", "conservative", "3000", "8000", "20000"],
-            command: "modprobe e1000 InterruptThrottleRate: {}",
-        },
-        Knob {
-            key: "driver.tx_ring",
-            values: &["80", "256", "1024", "4096"],
-            command: "ethtool -G $NIC tx {}",
-        },
-        Knob {
-            key: "driver.rx_ring",
-            values: &["80", "256", "1024", "4096"],
-            command: "ethtool -G $NIC rx {}",
-        },
-        Knob {
-            key: "driver.tx_delay",
-            values: &["0", "8", "32", "128"],
-            command: "modprobe e1000 TxIntDelay={}",
-        },
-        Knob {
-            key: "driver.rx_delay",
-            values: &["0", "8", "32", "128"],
-            command: "modprobe e1000 RxIntDelay={}",
-        },
-        Knob {
-            key: "driver.copybreak",
-            values: &["0", "128", "256"],
-            command: "modprobe e1000 copybreak={}",
-        },
-        Knob {
-            key: "pci.latency_timer",
-            values: &["32", "64", "128", "248"],
-            command: "setpci -s $BDF LATENCY_TIMER={} (decimal)",
-        },
-        Knob {
-            key: "pci.mmrbc",
-            values: &["512", "1024", "2048", "4096"],
-            command: "setpci -s $BDF CAP_PCIX+2.w, bits 3:2, to {} B",
-        },
+        Knob::new(
+            "driver.copy_align",
+            &["on", "off"],
+            "a driver that copies short frames to aligned buffers: {}",
+        ),
+        Knob::new(
+            "driver.throttle",
+            &["off", "dynamic", "conservative", "3000", "8000", "20000"],
+            "modprobe e1000 InterruptThrottleRate: {}",
+        ),
+        Knob::new("driver.tx_ring", &["80", "256", "1024", "4096"], "ethtool -G $NIC tx {}"),
+        Knob::new("driver.rx_ring", &["80", "256", "1024", "4096"], "ethtool -G $NIC rx {}"),
+        Knob::new("driver.tx_delay", &["0", "8", "32", "128"], "modprobe e1000 TxIntDelay={}"),
+        Knob::new("driver.rx_delay", &["0", "8", "32", "128"], "modprobe e1000 RxIntDelay={}"),
+        Knob::new("driver.copybreak", &["0", "128", "256"], "modprobe e1000 copybreak={}"),
+        Knob::new(
+            "pci.latency_timer",
+            &["32", "64", "128", "248"],
+            "setpci -s $BDF LATENCY_TIMER={} (decimal)",
+        ),
+        Knob::new(
+            "pci.mmrbc",
+            &["512", "1024", "2048", "4096"],
+            "setpci -s $BDF CAP_PCIX+2.w, bits 3:2, to {} B",
+        ),
         knobs::MPS,
         knobs::MRRS,
     ],
@@ -110,29 +90,24 @@ pub static SYSTEM: System = System {
         values: &["64", "128", "256", "512", "1024", "1514"],
     }],
     resources: &[
-        Resource {
-            name: "cores",
-            shares: &["cpu_busy_share"],
-            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
-        },
+        limits::CORES,
         slot::BUS,
         limits::LINK,
         limits::PORT,
-        Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
-        Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
+        Resource::of("reads in flight", &[("pci.outstanding", More)]),
+        Resource::of("IOMMU calls", &[("iommu.call", Less)]),
         limits::RINGS,
         slot::LATENCY,
         limits::NETWORK,
-        Resource {
-            name: "load",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "load",
+            &[
                 ("traffic.rate", More),
                 ("traffic.load", More),
                 ("traffic.source_rate", More),
                 ("traffic.connections", More),
             ],
-        },
+        ),
     ],
     numbers: Numbers {
         buses: &[BusKind::Pci, BusKind::Pcix, BusKind::Pcie, BusKind::Tce],

@@ -79,42 +79,38 @@ pub static SYSTEM: System = System {
     },
     port_rate: "link.rate",
     knobs: &[
-        Knob {
-            key: "driver.transmit",
-            values: &["map", "copy"],
-            command: "copy: Linux 6.1 and later; map: before; here {}",
-        },
-        Knob {
-            key: "driver.multi_buffer",
-            values: &["on", "off"],
-            command: "on: Linux 6.17 and later; here {}",
-        },
-        Knob {
-            key: "driver.trunk_offload",
-            values: &["on", "off"],
-            command: "ethtool -K $NIC tx {} tso {}, on the trunk adapter",
-        },
+        Knob::new(
+            "driver.transmit",
+            &["map", "copy"],
+            "copy: Linux 6.1 and later; map: before; here {}",
+        ),
+        Knob::new("driver.multi_buffer", &["on", "off"], "on: Linux 6.17 and later; here {}"),
+        Knob::new(
+            "driver.trunk_offload",
+            &["on", "off"],
+            "ethtool -K $NIC tx {} tso {}, on the trunk adapter",
+        ),
         knobs::CHECKSUM,
-        Knob {
-            key: "driver.rx_copybreak",
-            values: &["0", "128", "256", "1500"],
-            command: "/sys/module/ibmveth/parameters/rx_copybreak: {}",
-        },
-        Knob {
-            key: "driver.copybreak",
-            values: &["0", "128", "256", "1500"],
-            command: "/sys/module/ibmveth/parameters/tx_copybreak: {}",
-        },
-        Knob {
-            key: "driver.pool_2k",
-            values: &["128", "512", "2048"],
-            command: "/sys/devices/vio/$UNIT/pool1/num: {}",
-        },
-        Knob {
-            key: "driver.pool_64k",
-            values: &["64", "256", "1024"],
-            command: "/sys/devices/vio/$UNIT/pool4/num: {}",
-        },
+        Knob::new(
+            "driver.rx_copybreak",
+            &["0", "128", "256", "1500"],
+            "/sys/module/ibmveth/parameters/rx_copybreak: {}",
+        ),
+        Knob::new(
+            "driver.copybreak",
+            &["0", "128", "256", "1500"],
+            "/sys/module/ibmveth/parameters/tx_copybreak: {}",
+        ),
+        Knob::new(
+            "driver.pool_2k",
+            &["128", "512", "2048"],
+            "/sys/devices/vio/$UNIT/pool1/num: {}",
+        ),
+        Knob::new(
+            "driver.pool_64k",
+            &["64", "256", "1024"],
+            "/sys/devices/vio/$UNIT/pool4/num: {}",
+        ),
     ],
     conditions: &[],
     resources: &[
@@ -123,10 +119,9 @@ pub static SYSTEM: System = System {
             shares: &["client_busy_share", "server_busy_share"],
             keys: &[("cpu.frequency", More)],
         },
-        Resource {
-            name: "hypervisor calls",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "hypervisor calls",
+            &[
                 ("hypervisor.call", Less),
                 ("hypervisor.copy", Less),
                 ("hypervisor.sum", Less),
@@ -139,30 +134,27 @@ pub static SYSTEM: System = System {
                 ("tce.stuff", Less),
                 ("tce.entry", Less),
             ],
-        },
-        Resource { name: "serial calls", shares: &[], keys: &[("hcall.send_serial", Less)] },
-        Resource {
-            name: "interrupt latency",
-            shares: &[],
-            keys: &[("hypervisor.interrupt", Less), ("port.interrupt_gap", Less)],
-        },
+        ),
+        Resource::of("serial calls", &[("hcall.send_serial", Less)]),
+        Resource::of(
+            "interrupt latency",
+            &[("hypervisor.interrupt", Less), ("port.interrupt_gap", Less)],
+        ),
         limits::PORT,
-        Resource {
-            name: "receive buffers",
-            shares: &[],
-            keys: &[("driver.pool_2k", More), ("driver.pool_64k", More), ("port.ring", More)],
-        },
+        Resource::of(
+            "receive buffers",
+            &[("driver.pool_2k", More), ("driver.pool_64k", More), ("port.ring", More)],
+        ),
         limits::NETWORK,
-        Resource {
-            name: "load",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "load",
+            &[
                 ("traffic.source_rate", More),
                 ("traffic.connections", More),
                 ("traffic.load", More),
                 ("paced.every", Less),
             ],
-        },
+        ),
     ],
     numbers: Numbers {
         buses: &[BusKind::Tce],

@@ -72,31 +72,19 @@ pub static SYSTEM: System = System {
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
     knobs: &[
-        Knob {
-            key: "driver.direct",
-            values: &["inspect", "never", "adaptive"],
-            command: "inspect: Linux 6.12 and later; never: before; here {}",
-        },
-        Knob {
-            key: "driver.replenish",
-            values: &["below_half", "each_poll"],
-            command: "below_half: Linux 6.12 and later; each_poll: before; here {}",
-        },
-        Knob {
-            key: "driver.queues",
-            values: &["1", "2", "4", "8", "16"],
-            command: "ethtool -L $NIC rx {} tx {}",
-        },
-        Knob {
-            key: "driver.tx_entries",
-            values: &["64", "256", "1024"],
-            command: "ethtool -G $NIC tx {}",
-        },
-        Knob {
-            key: "driver.rx_entries",
-            values: &["64", "256", "1024", "4096"],
-            command: "ethtool -G $NIC rx {}",
-        },
+        Knob::new(
+            "driver.direct",
+            &["inspect", "never", "adaptive"],
+            "inspect: Linux 6.12 and later; never: before; here {}",
+        ),
+        Knob::new(
+            "driver.replenish",
+            &["below_half", "each_poll"],
+            "below_half: Linux 6.12 and later; each_poll: before; here {}",
+        ),
+        Knob::new("driver.queues", &["1", "2", "4", "8", "16"], "ethtool -L $NIC rx {} tx {}"),
+        Knob::new("driver.tx_entries", &["64", "256", "1024"], "ethtool -G $NIC tx {}"),
+        Knob::new("driver.rx_entries", &["64", "256", "1024", "4096"], "ethtool -G $NIC rx {}"),
         knobs::CHECKSUM,
     ],
     conditions: &[Condition {
@@ -105,10 +93,9 @@ pub static SYSTEM: System = System {
     }],
     resources: &[
         Resource { name: "cores", shares: &["cpu_busy_share"], keys: &[("cpu.frequency", More)] },
-        Resource {
-            name: "hypervisor calls",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "hypervisor calls",
+            &[
                 ("hypervisor.call", Less),
                 ("hypervisor.copy", Less),
                 ("hcall.send_sub_crq", Less),
@@ -120,36 +107,30 @@ pub static SYSTEM: System = System {
                 ("tce.stuff", Less),
                 ("tce.entry", Less),
             ],
-        },
-        Resource {
-            name: "serial work",
-            shares: &[],
-            keys: &[
+        ),
+        Resource::of(
+            "serial work",
+            &[
                 ("serial.direct", Less),
                 ("serial.indirect", Less),
                 ("serial.descriptor", Less),
                 ("serial.header_byte", Less),
                 ("serial.receive", Less),
             ],
-        },
-        Resource { name: "completion wait", shares: &[], keys: &[("nic.completion_wait", Less)] },
+        ),
+        Resource::of("completion wait", &[("nic.completion_wait", Less)]),
         limits::PORT,
-        Resource {
-            name: "queues",
-            shares: &[],
-            keys: &[("driver.tx_entries", More), ("driver.rx_entries", More)],
-        },
+        Resource::of("queues", &[("driver.tx_entries", More), ("driver.rx_entries", More)]),
         limits::NETWORK,
-        Resource {
-            name: "load",
-            shares: &[],
-            keys: &[
+        Resource::of(
+            "load",
+            &[
                 ("traffic.peers", More),
                 ("traffic.window", More),
                 ("traffic.load", More),
                 ("paced.every", Less),
             ],
-        },
+        ),
     ],
     numbers: Numbers {
         buses: &[],

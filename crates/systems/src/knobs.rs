@@ -11,22 +11,33 @@ pub struct Knob {
     pub command: &'static str,
 }
 
+impl Knob {
+    /// Declares a setting with values to try and the command that sets it.
+    pub(crate) const fn new(
+        key: &'static str,
+        values: &'static [&'static str],
+        command: &'static str,
+    ) -> Knob {
+        Knob { key, values, command }
+    }
+}
+
 /// Max_Payload_Size.
-pub(crate) const MPS: Knob = Knob {
-    key: "pcie.mps",
-    values: &["128", "256", "512"],
-    command: "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
-};
+pub(crate) const MPS: Knob = Knob::new(
+    "pcie.mps",
+    &["128", "256", "512"],
+    "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
+);
 /// Max_Read_Request_Size.
-pub(crate) const MRRS: Knob = Knob {
-    key: "pcie.mrrs",
-    values: &["128", "256", "512", "1024", "2048", "4096"],
-    command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
-};
+pub(crate) const MRRS: Knob = Knob::new(
+    "pcie.mrrs",
+    &["128", "256", "512", "1024", "2048", "4096"],
+    "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
+);
 
 /// Checksums of sent packets left to the adapter.
 pub(crate) const CHECKSUM: Knob =
-    Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" };
+    Knob::new("driver.checksum", &["on", "off"], "ethtool -K $NIC tx {}");
 
 /// A key of the traffic over which gains are shown.
 #[derive(Debug)]

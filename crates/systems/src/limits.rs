@@ -27,6 +27,19 @@ pub struct Resource {
     pub keys: &'static [(&'static str, Wider)],
 }
 
+impl Resource {
+    /// Declares a resource whose use no number tells.
+    pub(crate) const fn of(name: &'static str, keys: &'static [(&'static str, Wider)]) -> Resource {
+        Resource { name, shares: &[], keys }
+    }
+}
+
+/// The cores of a machine, which wait for their register writes.
+pub(crate) const CORES: Resource = Resource {
+    name: "cores",
+    shares: &["cpu_busy_share"],
+    keys: &[("cpu.frequency", Wider::More), ("cpu.mmio_write_spacing", Wider::Less)],
+};
 /// The link of a card on PCI Express, in both directions.
 pub(crate) const LINK: Resource = Resource {
     name: "link",
@@ -40,14 +53,10 @@ pub(crate) const PORT: Resource = Resource {
     keys: &[("link.rate", Wider::More)],
 };
 /// The rings of a driver that has one each way.
-pub(crate) const RINGS: Resource = Resource {
-    name: "rings",
-    shares: &[],
-    keys: &[("driver.tx_ring", Wider::More), ("driver.rx_ring", Wider::More)],
-};
+pub(crate) const RINGS: Resource =
+    Resource::of("rings", &[("driver.tx_ring", Wider::More), ("driver.rx_ring", Wider::More)]);
 /// The way to the peer and back.
-pub(crate) const NETWORK: Resource =
-    Resource { name: "network delay", shares: &[], keys: &[("link.delay", Wider::Less)] };
+pub(crate) const NETWORK: Resource = Resource::of("network delay", &[("link.delay", Wider::Less)]);
 
 /// A key's number before and after its resource was made wider.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]

@@ -307,22 +307,18 @@ pub(crate) const AXI_BUS: Resource = Resource {
     keys: &[("axi.clock", More)],
 };
 /// The bursts of it that may be under way.
-pub(crate) const AXI_BURSTS: Resource = Resource {
-    name: "bursts in flight",
-    shares: &[],
-    keys: &[("axi.reads", More), ("axi.writes", More)],
-};
+pub(crate) const AXI_BURSTS: Resource =
+    Resource::of("bursts in flight", &[("axi.reads", More), ("axi.writes", More)]);
 /// The latencies around it.
-pub(crate) const AXI_LATENCY: Resource = Resource {
-    name: "latency",
-    shares: &[],
-    keys: &[
+pub(crate) const AXI_LATENCY: Resource = Resource::of(
+    "latency",
+    &[
         ("axi.read_latency", Less),
         ("axi.write_latency", Less),
         ("axi.cpu_latency", Less),
         ("axi.lite_clocks", Less),
     ],
-};
+);
 
 /// The bus of a card on PCI or PCI-X.
 pub(crate) const BUS: Resource = Resource {
@@ -337,14 +333,13 @@ pub(crate) const BUS: Resource = Resource {
     ],
 };
 /// The latencies of all slots but AXI.
-pub(crate) const LATENCY: Resource = Resource {
-    name: "latency",
-    shares: &[],
-    keys: &[
+pub(crate) const LATENCY: Resource = Resource::of(
+    "latency",
+    &[
         ("pci.cpu_latency", Less),
         ("pci.memory_latency", Less),
         ("pci.register_latency", Less),
         ("pcie.link_latency", Less),
         ("pcie.memory_latency", Less),
     ],
-};
+);
