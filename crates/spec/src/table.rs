@@ -71,7 +71,7 @@ impl Cell {
 pub type Record = Map<String, Value>;
 
 /// Returns the names of all records, in the order of their first appearance.
-pub fn names(records: &[Record]) -> Vec<&str> {
+pub fn names<'r>(records: impl IntoIterator<Item = &'r Record>) -> Vec<&'r str> {
     let mut names: Vec<&str> = Vec::new();
     for record in records {
         // Most records have the names of the one before, in the same order.

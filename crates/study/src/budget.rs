@@ -11,6 +11,7 @@ use doorbell_spec::{InputError, hint};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
 use doorbell_systems::{Plan, Scenario, Setting};
+use indexmap::IndexSet;
 use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 
@@ -248,13 +249,8 @@ impl Budget {
 
     /// Returns the workloads that have numbers of their own, in their order.
     pub fn workloads(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = Vec::new();
-        for name in self.lines.iter().filter_map(|line| line.workload.as_deref()) {
-            if !all.contains(&name) {
-                all.push(name);
-            }
-        }
-        all
+        let names = self.lines.iter().filter_map(|line| line.workload.as_deref());
+        names.collect::<IndexSet<_>>().into_iter().collect()
     }
 
     /// Returns its text with the measured numbers in place of the allowed ones: the lowest and the

@@ -8,7 +8,7 @@ use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_spec::Readings;
 use doorbell_systems::result::{Series, rounded};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -292,13 +292,8 @@ impl GuestResult {
 
     /// Returns the names of workloads in their order.
     pub(crate) fn workloads(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for run in &self.runs {
-            if !names.contains(&run.workload.as_str()) {
-                names.push(&run.workload);
-            }
-        }
-        names
+        let names: IndexSet<&str> = self.runs.iter().map(|run| run.workload.as_str()).collect();
+        names.into_iter().collect()
     }
 
     /// Returns the names of all runs beside those of the same workload, in their order.

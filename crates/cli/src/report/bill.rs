@@ -6,6 +6,7 @@ use doorbell_bus::Ledger;
 use doorbell_console::render::amount;
 use doorbell_spec::number::Number;
 use doorbell_systems::bill::{PARTS, Part};
+use indexmap::IndexSet;
 use maud::{Markup, html};
 
 /// The items with a colour of their own; what is left stands together.
@@ -63,12 +64,8 @@ pub(super) fn bill(palette: &mut Palette, runs: &[&Run], labels: &[String]) -> M
 
 /// Lists every count a packet that any of these runs has.
 fn all(runs: &[&Run], labels: &[String]) -> Markup {
-    let mut names: Vec<&String> = Vec::new();
-    for Number { name, value, .. } in runs.iter().flat_map(|r| r.numbers.group("per_packet")) {
-        if *value != 0.0 && !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let counts = runs.iter().flat_map(|r| r.numbers.group("per_packet"));
+    let names: IndexSet<&String> = counts.filter(|n| n.value != 0.0).map(|n| &n.name).collect();
     let row = |name: &String| {
         let cells = runs.iter().map(|r| html::cell(r.value("per_packet", name)));
         std::iter::once(html! { (name) }).chain(cells).collect::<Vec<_>>()

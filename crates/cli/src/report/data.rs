@@ -3,7 +3,9 @@
 use crate::summary::{Ran, Sides};
 use doorbell_console::render::Program;
 use doorbell_spec::Readings;
-use doorbell_study::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
+use doorbell_study::figures::{
+    Combinations, DegreesOfFreedom, Outcome, Report, Role, Sensitivity, SystemReport, Tolerance,
+};
 use doorbell_systems::result::{Provenance, rounded};
 use indexmap::IndexMap;
 use serde::de::Error as _;
@@ -100,28 +102,13 @@ pub(super) struct System<R = Run> {
     pub(super) about: String,
     /// True if its fits were made on the other state.
     pub(super) swapped: bool,
-    pub(super) freedom: Freedom,
+    pub(super) freedom: DegreesOfFreedom,
     pub(super) combinations: Option<Combinations>,
     pub(super) rows: Vec<Row>,
     pub(super) constants: Vec<Constant>,
     pub(super) choices: Vec<Choice>,
     pub(super) sensitivity: Option<Moved>,
     pub(super) headline: Option<Headline<R>>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Freedom {
-    pub(super) predicted: usize,
-    pub(super) derived: usize,
-    pub(super) looked_at: usize,
-    pub(super) fitted: usize,
-    pub(super) choices: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Combinations {
-    pub(super) hold: usize,
-    pub(super) of: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,8 +124,7 @@ pub(super) struct Row {
     pub(super) role: String,
     /// Of a bound.
     pub(super) side: Option<String>,
-    /// The share (`rel`) or the amount (`abs`) that is allowed.
-    pub(super) tolerance: Option<IndexMap<String, f64>>,
+    pub(super) tolerance: Option<Tolerance>,
     pub(super) tolerance_text: Option<String>,
     /// True of a definition that came out otherwise.
     pub(super) broken: bool,
@@ -240,19 +226,12 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> System<Value> {
         source: c.from().to_string(),
         fitted: c.fit_row().is_some(),
     });
-    let f = s.freedom;
     System {
         name: s.name.clone(),
         about: s.about.clone(),
         swapped: s.swapped.is_some_and(|fits| fits > 0),
-        freedom: Freedom {
-            predicted: f.predicted,
-            derived: f.derived,
-            looked_at: f.looked_at,
-            fitted: f.fitted,
-            choices: f.choices,
-        },
-        combinations: s.combinations.as_ref().map(|c| Combinations { hold: c.hold, of: c.of }),
+        freedom: s.freedom,
+        combinations: s.combinations,
         rows: s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect(),
         constants: constants.collect(),
         choices: choices.collect(),
@@ -263,7 +242,6 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> System<Value> {
 
 fn row(o: &Outcome, short: &str) -> Row {
     let r = &o.row;
-    let tolerance = serde_json::to_value(r.tolerance).and_then(serde_json::from_value);
     Row {
         figure: r.figure.clone(),
         name: short.to_owned(),
@@ -277,7 +255,7 @@ fn row(o: &Outcome, short: &str) -> Row {
             side @ (Role::AtOrBelow | Role::AtOrAbove) => Some(format!("{side:?}")),
             _ => None,
         },
-        tolerance: tolerance.unwrap_or_else(|e| unreachable!("a tolerance is one number: {e}")),
+        tolerance: r.tolerance,
         tolerance_text: r.tolerance.map(|t| t.to_string()),
         broken: o.is_broken(),
         holds: o.holds,

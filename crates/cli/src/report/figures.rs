@@ -3,6 +3,7 @@
 use super::data::{Row, System};
 use super::html::{count, facts, percent, words};
 use doorbell_console::render::amount;
+use doorbell_study::figures::Tolerance;
 use maud::{Markup, html};
 
 const ROLES: [(&str, &str); 6] = [
@@ -61,10 +62,9 @@ fn ours(row: &Row) -> String {
 /// Draws how far off, against what is allowed. It ends at twice the tolerance, or at 10 %.
 fn gauge(row: &Row) -> Markup {
     let Some(off) = row.off_by else { return html! {} };
-    let allowed = row.tolerance.as_ref().and_then(|t| match (t.get("rel"), t.get("abs")) {
-        (Some(share), _) => Some(*share),
-        (_, Some(by)) if row.published != 0.0 => Some(by / row.published.abs()),
-        _ => None,
+    let allowed = row.tolerance.and_then(|t| match t {
+        Tolerance::Rel(share) => Some(share),
+        Tolerance::Abs(by) => (row.published != 0.0).then(|| by / row.published.abs()),
     });
     let end = allowed.filter(|a| *a > 0.0).map_or(0.1, |a| a * 2.0);
     let at = |share: f64| format!("{:.1}%", 50.0 + 50.0 * (share / end).clamp(-1.0, 1.0));

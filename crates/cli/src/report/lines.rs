@@ -7,6 +7,7 @@ use doorbell_console::render::{amount, people};
 use doorbell_spec::Readings;
 use doorbell_spec::number::Number;
 use doorbell_systems::metrics::Metric;
+use indexmap::IndexSet;
 use maud::{Markup, html};
 
 /// Width and height of a drawing, which grows and shrinks with its panel.
@@ -112,12 +113,8 @@ pub(super) fn series(palette: &mut Palette, runs: &[&Readings], labels: &[String
         let own = runs.iter().filter_map(|r| r.over_time(name));
         own.into_iter().any(|s| s.iter().skip(2).any(|p| p.1 != s[1].1))
     };
-    let mut names: Vec<&str> = Vec::new();
-    for name in runs.iter().flat_map(|r| r.series()) {
-        if !names.contains(&name) && moves(name) {
-            names.push(name);
-        }
-    }
+    let all = runs.iter().flat_map(|r| r.series());
+    let mut names: IndexSet<&str> = all.filter(|name| moves(name)).collect();
     if names.is_empty() {
         return html! {};
     }

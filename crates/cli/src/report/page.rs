@@ -10,8 +10,9 @@ use super::systems::Held;
 use super::{Labelled, Results, figures, runs, sweeps, systems};
 use crate::guest::{self, GuestResult};
 use doorbell_console::render::amount;
+use doorbell_spec::table::names;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const STYLE: &str = include_str!("style.css");
 const POLICY: &str =
@@ -215,22 +216,14 @@ fn other(result: &Labelled<Other>, id: &str) -> Markup {
         Some(v) => plain(v).unwrap_or_default(),
         None => String::new(),
     };
-    let heads = |rows: &[&Map<String, Value>]| {
-        let mut heads: Vec<String> = Vec::new();
-        for key in rows.iter().flat_map(|r| r.keys()) {
-            if !heads.contains(key) {
-                heads.push(key.clone());
-            }
-        }
-        heads
-    };
     html! {
         section id=(id) {
             h2 { (super::html::sentence(&of.kind)) ": " (result.label) }
             div.panel { (facts(&lines)) }
             @for (name, rows) in lists {
                 h3 { (super::html::sentence(&name)) }
-                @let heads = heads(&rows);
+                @let heads: Vec<String> =
+                    names(rows.iter().copied()).into_iter().map(str::to_owned).collect();
                 @let body: Vec<Vec<Markup>> = rows.iter().map(|r| {
                     heads.iter().enumerate().map(|(i, h)| {
                         let text = cell(r.get(h));

@@ -10,6 +10,7 @@ use doorbell_console::render::{self, amount, count as grouped};
 use doorbell_hal::Unit;
 use doorbell_spec::number::Number;
 use doorbell_systems::result::Provenance;
+use indexmap::IndexSet;
 use maud::{Markup, html};
 
 /// A resource at so much of its limit is what limits.
@@ -239,13 +240,8 @@ pub(super) fn section(palette: &mut Palette, all: &[Labelled<Run>]) -> Markup {
 
 /// Names rates by interest: packets, bits, the resources by their use, the rest.
 fn rate_names<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    let rates = runs.iter().flat_map(|r| r.numbers.group("rates"));
-    for Number { name, .. } in rates.filter(|n| n.value != 0.0) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
+    let rates = runs.iter().flat_map(|r| r.numbers.group("rates")).filter(|n| n.value != 0.0);
+    let mut names: IndexSet<&str> = rates.map(|n| n.name.as_str()).collect();
     let limits = runs[0].numbers.group("limits");
     let place = |name: &&str| {
         let unit = metric(name).map(|m| m.unit);
@@ -257,7 +253,7 @@ fn rate_names<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
         }
     };
     names.sort_by_key(place);
-    names
+    names.into_iter().collect()
 }
 
 fn rates(runs: &[&Run], labels: &[String]) -> Markup {
@@ -311,13 +307,8 @@ pub(super) fn origin<T>(
     more: &[(&str, Markup)],
 ) -> Markup {
     let all = |f: &dyn Fn(&Provenance) -> String| {
-        let mut unique: Vec<String> = Vec::new();
-        for text in of.iter().map(|o| f(o)).filter(|t| !t.is_empty()) {
-            if !unique.contains(&text) {
-                unique.push(text);
-            }
-        }
-        html! { (unique.join("; ")) }
+        let texts = of.iter().map(|o| f(o)).filter(|t| !t.is_empty());
+        html! { (texts.collect::<IndexSet<_>>().into_iter().collect::<Vec<_>>().join("; ")) }
     };
     let short = |hash: &str| format!("SHA-256 {}", &hash[..hash.len().min(12)]);
     let made = result.date.iter().cloned().chain([result.program.to_string()]);

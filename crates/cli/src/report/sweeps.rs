@@ -8,6 +8,7 @@ use crate::chart::{Line, Plot};
 use doorbell_console::render::amount;
 use doorbell_study::rank::{Found, Ranked, Rival, Row};
 use doorbell_study::sweep::{self, Numbers, Swept};
+use indexmap::IndexSet;
 use maud::{Markup, html};
 use serde_json::Value as Json;
 
@@ -249,12 +250,8 @@ fn rank_chart(
     labels: &[String],
     colours: &[&str],
 ) -> Markup {
-    let mut places: Vec<String> = Vec::new();
-    for row in rows {
-        if !places.contains(&row.scenario) {
-            places.push(row.scenario.clone());
-        }
-    }
+    let places: IndexSet<String> = rows.iter().map(|row| row.scenario.clone()).collect();
+    let places: Vec<String> = places.into_iter().collect();
     let (factor, unit) = unit(name, rank.units.get(name));
     let value = |place: &String, side: usize| {
         let row = rows.iter().find(|r| r.scenario == *place && r.side == labels[side])?;

@@ -17,7 +17,9 @@ use super::{Constants, FigureSet, Outcome, reproduce::judge};
 use std::sync::{Mutex, PoisonError};
 
 /// The number of combinations of a system's choices that hold every row that the chosen one holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct Combinations {
     /// Combinations that do as well, the chosen one included.
     pub hold: usize,

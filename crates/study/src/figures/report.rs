@@ -85,7 +85,7 @@ impl Outcome {
 }
 
 /// The degrees of freedom of a system, against its predictions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct DegreesOfFreedom {
     /// Predicted rows.
     pub predicted: usize,
