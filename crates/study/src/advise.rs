@@ -86,7 +86,7 @@ impl Variable {
     }
 
     /// Returns the command with a value, if it is known.
-    pub fn command(&self, value: &Value) -> Option<String> {
+    pub(crate) fn command(&self, value: &Value) -> Option<String> {
         self.command.map(|c| c.replace("{}", &value.to_string()))
     }
 }
@@ -409,7 +409,7 @@ pub struct Advice {
 }
 
 /// A stage of the work, with what is done of how much.
-pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
+pub(crate) type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
 /// The same, once interrupted for good.
 type GoOn<'a> = Tell<'a>;
 

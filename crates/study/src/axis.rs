@@ -7,7 +7,7 @@ use doorbell_systems::Setting;
 use serde_json::Value;
 
 /// The most values of a key.
-pub const MOST: usize = 100_000;
+pub(crate) const MOST: usize = 100_000;
 
 /// A key and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ impl Axis {
     }
 
     /// Returns the setting of one of its values.
-    pub fn setting(&self, value: &str) -> Setting {
+    pub(crate) fn setting(&self, value: &str) -> Setting {
         Setting::given(self.option, &format!("{}={value}", self.key))
     }
 }

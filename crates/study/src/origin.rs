@@ -40,7 +40,7 @@ pub fn profile_sha256(plan: &Plan) -> String {
 }
 
 /// Returns an origin without the keys that differ from run to run.
-pub fn without(mut of: Provenance, differs: impl Fn(&str) -> bool) -> Provenance {
+pub(crate) fn without(mut of: Provenance, differs: impl Fn(&str) -> bool) -> Provenance {
     of.settings.retain(|key, _| !differs(key));
     of.set.retain(|set| !differs(set.split('=').next().unwrap_or(set).trim()));
     of

@@ -171,7 +171,7 @@ impl Point {
     }
 
     /// Returns the origin of its results.
-    pub fn origin(&self) -> Provenance {
+    pub(crate) fn origin(&self) -> Provenance {
         origin::of(&self.plan, self.capture_sha256.as_deref())
     }
 

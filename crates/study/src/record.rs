@@ -105,7 +105,7 @@ pub fn head(scenario: &str, profile: &str, settings: Record) -> Record {
 }
 
 /// Returns the units of all numbers and keys of a run that have one.
-pub fn units(plan: &Plan) -> Map<String, Value> {
+pub(crate) fn units(plan: &Plan) -> Map<String, Value> {
     let metrics = plan.system.metrics().iter();
     let numbers = metrics.map(|m| (m.name.to_owned(), m.unit.name().into()));
     let keys = plan.values.iter().map(|(k, _)| (k.name.to_owned(), k.unit().into()));

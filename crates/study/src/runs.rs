@@ -76,7 +76,7 @@ pub fn threads(jobs: Option<NonZeroUsize>) -> usize {
 
 /// Makes the run of each item on so many threads, `before` of them being done. Returns what `take`
 /// makes of each measurement, or the first error.
-pub fn each<C: Caller, I: Sync, T: Send>(
+pub(crate) fn each<C: Caller, I: Sync, T: Send>(
     caller: &C,
     (threads, before): (usize, usize),
     items: &[I],

@@ -6,7 +6,7 @@ use doorbell_systems::system::System;
 use indexmap::IndexMap;
 
 /// A number, and half of its 95 % interval if the run can tell.
-pub type Estimate = (f64, Option<f64>);
+pub(crate) type Estimate = (f64, Option<f64>);
 
 /// A number of a run, or a sum of them, that an option names.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,7 +30,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Refuses another system whose runs have no such number.
-    pub fn known(&self, system: &System) -> Result<(), InputError> {
+    pub(crate) fn known(&self, system: &System) -> Result<(), InputError> {
         Shown::parse(self.option, self.text, system).map(drop)
     }
 

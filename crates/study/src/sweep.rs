@@ -209,7 +209,7 @@ impl Grid {
     }
 
     /// Returns the origin that all runs share, by that of one of them.
-    pub fn origin(&self, one: &Point) -> Provenance {
+    pub(crate) fn origin(&self, one: &Point) -> Provenance {
         origin::without(one.origin(), |key| self.is_axis(key))
     }
 }

@@ -95,7 +95,7 @@ impl Load {
     ///
     /// # Errors
     /// A frame is too long, or none of one.
-    pub fn of(
+    pub(crate) fn of(
         v: &Values,
         (longest, key): (u32, &str),
         mbit_per_s: f64,
@@ -150,7 +150,7 @@ impl Load {
     }
 
     /// Returns the peer of the machine with address `mac` that sends these frames.
-    pub fn source(&self, mac: [u8; 6]) -> Source {
+    pub(crate) fn source(&self, mac: [u8; 6]) -> Source {
         Source::new(mac, self.phases.clone(), self.seed, self.flows.clone())
             .of_capture(Arc::clone(&self.captured))
     }

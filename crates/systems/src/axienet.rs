@@ -44,7 +44,7 @@ use settings::{BesideKeys, CPU, DriverKeys, KIND, NicKeys};
 use std::sync::{Arc, OnceLock};
 
 /// AXI Ethernet with AXI DMA.
-pub static SYSTEM: System = System {
+pub(crate) static SYSTEM: System = System {
     name: "axienet",
     about: "AXI Ethernet with AXI DMA: interrupts coalesced by a controller, or not",
     devices: &["axi-ethernet"],
@@ -151,7 +151,7 @@ const BUSY: [Metric; 4] = [
 ];
 
 /// The driver, with any controller.
-pub type Driver = Axienet<Any>;
+pub(crate) type Driver = Axienet<Any>;
 
 /// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,7 +185,7 @@ pub enum Load {
 
 /// Totals of the whole run.
 #[derive(Clone, Copy, Debug)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// The driver's counters.
     pub driver: Stats,
     /// The device's counters.
@@ -196,7 +196,7 @@ pub struct Totals {
 
 /// Statistics of a run. Core 0 takes the interrupts and core 1 runs the applications. Interrupts
 /// are those of reception, then of transmission.
-pub type RunStats = run::RunStats<Totals>;
+pub(crate) type RunStats = run::RunStats<Totals>;
 
 /// Address of host memory: below 2 GiB, as on a Zynq UltraScale+.
 const MEMORY_BASE: u64 = 64 << 20;
@@ -232,7 +232,7 @@ fn machine<P: Peer>(
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
+pub(crate) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let memory = memory_size(setup, load);
     let _room = setup.host.room(memory);
     let bus = bus(setup, memory)?;

@@ -1,7 +1,7 @@
 //! A closed-loop run: TCP over one NIC, for a given time.
 //!
 //! A system builds a machine with a link ([`Wired`]) and opens its driver. This module makes the
-//! connections ([`Load::connect`]), runs them to a steady state ([`Load::warmup`]), measures them
+//! connections (`Load::connect`), runs them to a steady state ([`Load::warmup`]), measures them
 //! for [`Load::duration`] and closes them, so that an audit can compare what was taken with what
 //! was given back. Rates and counts are those of the measured time. A packet is a frame with data
 //! on the wire, or a transaction in request-response traffic.
@@ -118,7 +118,7 @@ settings! {
 }
 
 /// The core of the applications, in systems that have a choice.
-pub static APPLICATION: [Key; 1] =
+pub(crate) static APPLICATION: [Key; 1] =
     [Key::choice("run.application", &["same_core", "own_core"], "TCP: core of the applications")
         .default("same_core")
         .when(TCP)];
@@ -133,7 +133,7 @@ impl Load {
     ///
     /// # Errors
     /// Values that are allowed each, but not together.
-    pub fn of(v: &Values, max_mss: u32) -> Result<Load, SettingError> {
+    pub(crate) fn of(v: &Values, max_mss: u32) -> Result<Load, SettingError> {
         let k = Keys::of(v);
         let Keys { mss, timestamps, .. } = k;
         let window = k.window * 1024;
@@ -184,12 +184,12 @@ impl Load {
     }
 
     /// Returns the number of cores that the machine needs.
-    pub fn cores(&self) -> usize {
+    pub(crate) fn cores(&self) -> usize {
         if self.own_core { 2 } else { 1 }
     }
 
     /// Returns the host memory in bytes for everything that the connections can have in flight.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         // Each segment in a window takes a buffer of its own, of at least a power of two bytes.
         let frame = (self.socket.mss as usize + 128)
             .next_power_of_two()
@@ -236,7 +236,7 @@ impl Load {
     }
 
     /// Returns both ends of the connections, for a machine with the address `mac`.
-    pub fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
+    pub(crate) fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
         // A peer that asks opens its connection. With one such peer all connections are opened.
         let peer_opens = self.kind == Kind::Serve || self.beside > 0;
         pair(mac, self.connections + self.beside, peer_opens, |i| {
@@ -284,7 +284,7 @@ fn arrived<B: Bus, D>(m: &Linked<B, D>, stack: &Stack, kind: Kind) -> (u64, u64)
 const LONGEST_END: Span = Span::from_ms(600_000);
 
 /// Gives access to the endpoint of the first station, which has the connections.
-pub trait HasStack {
+pub(crate) trait HasStack {
     /// Returns the connections. Panics at any other station.
     fn stack(&self) -> &Stack;
     /// Returns the connections. Panics at any other station.

@@ -29,7 +29,7 @@ use settings::{CPU, DriverKeys, KIND, NicKeys};
 use std::sync::OnceLock;
 
 /// A gigabit controller on PCI, PCI-X or PCI Express.
-pub static SYSTEM: System = System {
+pub(crate) static SYSTEM: System = System {
     name: "e1000",
     about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
     devices: &["e1000", "e1000-82544gc", "e1000-82545em", "e1000-82574l"],

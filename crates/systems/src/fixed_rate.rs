@@ -38,7 +38,7 @@ pub enum Direction {
 }
 
 /// The value of `traffic.kind` for this load.
-pub const KIND: &str = "paced";
+pub(crate) const KIND: &str = "paced";
 
 const PACED: &[Needs] = &[Needs::kind(&[KIND])];
 const SENT: &[Needs] = &[Needs::kind(&[KIND]), Needs::word("paced.way", &["send", "answer"])];
@@ -76,7 +76,7 @@ impl Load {
     ///
     /// # Errors
     /// A frame is too long, or the scenario injects faults.
-    pub fn within(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
+    pub(crate) fn within(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
         if !crate::fault::plan(v, Span::ZERO).is_empty() {
             refuse!(
                 "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, \
@@ -92,7 +92,7 @@ impl Load {
     }
 
     /// Returns the host memory for the frames, in bytes.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         (UNDER_WAY + self.burst as usize) * (self.size as usize).next_power_of_two()
     }
 
@@ -178,7 +178,7 @@ impl Ended {
 
 /// The other end of the wire.
 #[derive(Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     frame: Vec<u8>,
     beat: BurstTimer,
     came: Ended,
@@ -190,7 +190,7 @@ pub struct Peer {
 
 impl Peer {
     /// Makes the peer of a station with the address `mac`.
-    pub fn new(load: &Load, mac: [u8; 6]) -> Peer {
+    pub(crate) fn new(load: &Load, mac: [u8; 6]) -> Peer {
         let mut frame = udp(mac, PEER, load.size, true);
         // Both fields are inside the frame.
         let _ = CHECKSUM.complete(&mut frame);
@@ -225,7 +225,7 @@ impl Other for Peer {
 
 /// The layer above the driver.
 #[derive(Debug)]
-pub struct UpperLayer {
+pub(crate) struct UpperLayer {
     load: Load,
     frame: Vec<u8>,
     beat: BurstTimer,

@@ -235,7 +235,7 @@ pub enum Load {
 
 /// Totals of the whole run.
 #[derive(Clone, Copy, Debug)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Both drivers' counters.
     pub drivers: [Stats; 2],
     /// The counters of the adapters.
@@ -250,13 +250,13 @@ pub struct Totals {
 
 /// Statistics of a run. Cores are the client's, the server's and the client's second. Interrupts
 /// are those of the client's adapter, the server's adapter and the port.
-pub type RunStats = run::RunStats<Totals>;
+pub(crate) type RunStats = run::RunStats<Totals>;
 
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
+pub(crate) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     match load {
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),

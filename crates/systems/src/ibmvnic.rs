@@ -53,7 +53,7 @@ use std::sync::{Arc, OnceLock};
 use traffic::{RequestClients, Server};
 
 /// A virtual NIC under PowerVM.
-pub static SYSTEM: System = System {
+pub(crate) static SYSTEM: System = System {
     name: "ibmvnic",
     about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum \
         that buys the former",

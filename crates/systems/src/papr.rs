@@ -1,7 +1,7 @@
 //! POWER partitions under one hypervisor, as profiles describe them.
 //!
 //! Shared by systems with a device in the hypervisor: prices of its calls, partitions with
-//! translation tables, and the checks at the end of a run. The machine is a [`Hosted`] one:
+//! translation tables, and the checks at the end of a run. The machine is a `Hosted` one:
 //! partitions, their shared device, and a link with a peer.
 //!
 //! The caller pays for each call: entry and exit (`hypervisor.call`), the call's own work
@@ -25,7 +25,7 @@ use doorbell_sim::fault::Report;
 use doorbell_sim::link::{SharedWire, Wired};
 
 /// A machine of partitions. `D` is the device that they share, `Pr` the other end of the link.
-pub type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;
+pub(crate) type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;
 
 settings! {
     /// The hypervisor and translation, as a profile describes them.
@@ -73,7 +73,7 @@ const WINDOW_BASE: u64 = 1 << 28;
 impl Papr {
     /// Reads the hypervisor from `v`, for a system that makes `calls`. One without a key of its own
     /// costs what any call does.
-    pub fn of(v: &Values, calls: &[Call]) -> Papr {
+    pub(crate) fn of(v: &Values, calls: &[Call]) -> Papr {
         let k = Keys::of(v);
         let prices =
             Prices { put: k.put, put_indirect: k.put_indirect, stuff: k.stuff, entry: k.entry };
@@ -97,7 +97,7 @@ impl Papr {
     ///
     /// # Errors
     /// This system refuses the memory.
-    pub fn partitions(
+    pub(crate) fn partitions(
         &self,
         memory: &[usize],
         of_core: Vec<usize>,
@@ -118,13 +118,13 @@ impl Papr {
 }
 
 /// Returns the number of times that each of `calls` was made so far, under its name.
-pub fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
+pub(crate) fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
     let times = |number| p.calls().iter().find(|c| c.call == Hcall(number)).map_or(0, |c| c.times);
     calls.iter().map(|c| (c.name, times(c.number))).collect()
 }
 
 /// Returns the callers' time in a call so far.
-pub fn spent<B: Bus>(p: &Partitions<B>, number: u64) -> Span {
+pub(crate) fn spent<B: Bus>(p: &Partitions<B>, number: u64) -> Span {
     p.calls().iter().find(|c| c.call == Hcall(number)).map_or(Span::ZERO, |c| c.spent)
 }
 

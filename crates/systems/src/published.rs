@@ -161,22 +161,26 @@ pub struct Curve {
 
 impl Headline {
     /// Makes the headline of a scenario, with one setting before and one after.
-    pub const fn of(scenario: &'static str, off: &'static str, on: &'static str) -> Headline {
+    pub(crate) const fn of(
+        scenario: &'static str,
+        off: &'static str,
+        on: &'static str,
+    ) -> Headline {
         Headline { scenario, off, on, curve: None, moving: None, waiting: None }
     }
 
     /// Returns it with a curve.
-    pub const fn over(self, curve: Curve) -> Headline {
+    pub(crate) const fn over(self, curve: Curve) -> Headline {
         Headline { curve: Some(curve), ..self }
     }
 
     /// Returns it with the series of this scenario.
-    pub const fn moving(self, scenario: &'static str) -> Headline {
+    pub(crate) const fn moving(self, scenario: &'static str) -> Headline {
         Headline { moving: Some(scenario), ..self }
     }
 
     /// Returns it with the latencies of this scenario.
-    pub const fn waiting(self, scenario: &'static str) -> Headline {
+    pub(crate) const fn waiting(self, scenario: &'static str) -> Headline {
         Headline { waiting: Some(scenario), ..self }
     }
 

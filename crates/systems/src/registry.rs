@@ -6,7 +6,7 @@ use doorbell_host_io::files;
 use std::path::Path;
 
 /// A file in the binary: its name without extension, and its text.
-pub type Builtin = (&'static str, &'static str);
+pub(crate) type Builtin = (&'static str, &'static str);
 
 /// The systems of a program, and its profiles and scenarios by name.
 #[derive(Debug)]

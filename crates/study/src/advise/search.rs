@@ -24,7 +24,7 @@ const MOST_RANDOM: usize = 60;
 const STARTS: usize = 4;
 
 /// A design: the index of the value of each setting.
-pub type Design = Vec<usize>;
+pub(crate) type Design = Vec<usize>;
 
 /// The result of a design. Less is better.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,7 +39,7 @@ pub struct Score {
 
 impl Score {
     /// A design that cannot run.
-    pub const NONE: Score = Score { missed: f64::INFINITY, goal: f64::INFINITY, error: 0.0 };
+    pub(crate) const NONE: Score = Score { missed: f64::INFINITY, goal: f64::INFINITY, error: 0.0 };
 
     /// Compares two scores: first by the constraints.
     pub fn compare(&self, other: &Score) -> Ordering {
@@ -85,7 +85,7 @@ pub struct Found {
 }
 
 /// Returns the number of designs in a space.
-pub fn designs(sizes: &[usize]) -> usize {
+pub(crate) fn designs(sizes: &[usize]) -> usize {
     sizes.iter().fold(1usize, |n, size| n.saturating_mul(*size))
 }
 

@@ -47,7 +47,7 @@ impl Choice {
     }
 
     /// Returns the choice with a unit.
-    pub fn unit(mut self, unit: &str) -> Choice {
+    pub(crate) fn unit(mut self, unit: &str) -> Choice {
         self.unit = unit.into();
         self
     }
@@ -58,7 +58,7 @@ impl Choice {
     }
 
     /// Returns the alternatives that are not taken.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = &str> {
         self.alternatives.iter().enumerate().filter(|a| a.0 != self.taken).map(|a| a.1.as_str())
     }
 

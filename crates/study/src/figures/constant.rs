@@ -140,7 +140,7 @@ impl Constants {
     }
 
     /// Returns the keys of constants and choices, in order.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|c| c.key.as_str()).chain(self.choices.iter().map(|c| c.key.as_str()))
     }
 
@@ -164,7 +164,7 @@ impl Constants {
     ///
     /// # Errors
     /// There is no such key, or it cannot have this value.
-    pub fn set(&mut self, key: &str, given: &Given) -> Result<(), SetError> {
+    pub(crate) fn set(&mut self, key: &str, given: &Given) -> Result<(), SetError> {
         self.known(key).map_err(SetError::Unknown)?;
         if let Some(choice) = self.choices.iter_mut().find(|c| c.key == key) {
             return choice.set(given);

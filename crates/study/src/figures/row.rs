@@ -53,7 +53,7 @@ impl Role {
 
     /// Returns whether rows of this role hold or miss. Definitions, fitted and shown rows do
     /// neither.
-    pub const fn judged(self) -> bool {
+    pub(crate) const fn judged(self) -> bool {
         !matches!(self, Role::Definition | Role::Fit | Role::Shown)
     }
 }
@@ -131,7 +131,7 @@ pub enum Rule {
 
 impl Rule {
     /// Applies the rule.
-    pub fn apply(self, first: f64, second: f64) -> f64 {
+    pub(crate) fn apply(self, first: f64, second: f64) -> f64 {
         match self {
             Rule::Difference => first - second,
             Rule::Ratio => first / second,
@@ -140,7 +140,7 @@ impl Rule {
     }
 
     /// Returns the sign between the two.
-    pub const fn sign(self) -> char {
+    pub(crate) const fn sign(self) -> char {
         match self {
             Rule::Difference => '−',
             Rule::Ratio => '/',
@@ -164,7 +164,7 @@ pub struct Number {
 
 impl Number {
     /// Returns its names for people.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let per = self.per.as_ref().map_or(String::new(), |per| format!(" per {}", per.name));
         format!("{}{per}", self.metric.name)
     }
@@ -232,7 +232,7 @@ impl Row {
     }
 
     /// Returns the place of publication.
-    pub fn published_in(&self) -> String {
+    pub(crate) fn published_in(&self) -> String {
         let parts = [self.source.as_str(), &self.passage];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
     }
@@ -271,7 +271,7 @@ impl Row {
     }
 
     /// Returns whether `computed` satisfies the row's claim; `None` without a claim.
-    pub fn judge(&self, computed: f64) -> Option<bool> {
+    pub(crate) fn judge(&self, computed: f64) -> Option<bool> {
         match self.role {
             Role::Definition | Role::Fit | Role::Shown => None,
             // Equal within the rounding of a count that was divided and multiplied again.
@@ -297,7 +297,7 @@ impl Row {
     }
 
     /// Returns the reference of residuals and relative changes: the value, or 1 if that is 0.
-    pub fn scale(&self) -> f64 {
+    pub(crate) fn scale(&self) -> f64 {
         if self.value == 0.0 { 1.0 } else { self.value.abs() }
     }
 }

@@ -87,7 +87,7 @@ pub(crate) struct Disagreement {
 
 impl Sensitivity {
     /// Returns keys of the constants and choices that move row `at` directly.
-    pub fn inputs(&self, at: usize) -> Vec<String> {
+    pub(crate) fn inputs(&self, at: usize) -> Vec<String> {
         let constants = self.constants.iter().map(|c| (&c.key, c.alone[at]));
         let moves = |change: Option<f64>| change.is_none_or(|change| change.abs() > self.jitter);
         let choices = self.choices.iter().map(|c| (&c.key, c.alone[at]));

@@ -15,10 +15,11 @@ const MATRIX_COLUMNS: usize = 9;
 impl Report {
     /// Returns the report as text, without colour. Lines have at most 120 columns unless a single
     /// word is longer.
-    pub fn to_table(&self) -> String {
+    #[cfg(test)]
+    pub(crate) fn to_table(&self) -> String {
         let mut text = String::new();
         for system in &self.systems {
-            text += &system.to_table();
+            text += &(Done::Rows(system).to_table() + &Done::System(system).to_table());
         }
         text + &self.closing()
     }
@@ -26,13 +27,6 @@ impl Report {
     /// Returns the last lines of the text, which name what misses.
     pub fn closing(&self) -> String {
         closing(&self.verdict())
-    }
-}
-
-impl SystemReport {
-    /// Returns the system's section of the report as text.
-    pub fn to_table(&self) -> String {
-        Done::Rows(self).to_table() + &Done::System(self).to_table()
     }
 }
 

@@ -102,7 +102,11 @@ impl Measurements {
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn parse(registry: &Registry, file: &str, text: &str) -> Result<Measurements, InputError> {
+    pub(crate) fn parse(
+        registry: &Registry,
+        file: &str,
+        text: &str,
+    ) -> Result<Measurements, InputError> {
         let entries: File = file::parse(file, text)?;
         let profile = registry.profile(&named_beside(file, entries.profile.get_ref()));
         let place = format!("{file}:{}", line_at(text, entries.profile.span().start));

@@ -65,7 +65,11 @@ words! {
 ///
 /// # Errors
 /// This machine cannot carry the traffic.
-pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+pub(crate) fn load(
+    v: &Values,
+    setup: &Setup,
+    frames: Option<&Arc<Frames>>,
+) -> Result<Load, SettingError> {
     let longest = setup.driver.mtu + HEADER as u32;
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {

@@ -141,7 +141,7 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
 ///
 /// # Errors
 /// A frame is too long.
-pub fn arriving(
+pub(crate) fn arriving(
     v: &Values,
     setup: &Setup,
     frames: Option<&Arc<Frames>>,
@@ -158,7 +158,7 @@ pub fn arriving(
 ///
 /// # Errors
 /// This machine cannot carry the traffic.
-pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
+pub(crate) fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
     let t = TrafficKeys::of(v);
     if t.kind == "packets" {
         let TrafficKeys { size, pieces, form, packets, .. } = t;

@@ -225,7 +225,7 @@ const INDIRECT_COUNT: usize = 3;
 ///
 /// # Errors
 /// A frame is too long.
-pub fn arriving(
+pub(crate) fn arriving(
     v: &Values,
     setup: &Setup,
     frames: Option<&Arc<Frames>>,

@@ -76,7 +76,7 @@ fn frame(to: [u8; 6], from: [u8; 6], ports: [u16; 2], bytes: u32) -> Vec<u8> {
 
 /// The peers, which make the requests.
 #[derive(Debug, Default)]
-pub struct RequestClients {
+pub(crate) struct RequestClients {
     requests: Vec<Vec<u8>>,
     asked: Vec<Time>,
     start: VecDeque<(Time, usize)>,
@@ -196,7 +196,7 @@ impl Peer for RequestClients {
 
 /// The layer above one queue pair.
 #[derive(Debug, Default)]
-pub struct Server {
+pub(crate) struct Server {
     load: Load,
     /// The application's time for a transaction, besides copying.
     application: Span,

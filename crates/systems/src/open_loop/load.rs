@@ -217,7 +217,7 @@ impl Load {
     }
 
     /// Returns the packets of a generator in bursts, at full speed.
-    pub fn generated(packets: Generator, burst: u32) -> Load {
+    pub(crate) fn generated(packets: Generator, burst: u32) -> Load {
         Load::of_packets(Packets::Generated(packets), burst)
     }
 
@@ -252,13 +252,13 @@ impl Load {
     }
 
     /// Sets the distribution of bursts at a rate. `seed` is that of all random numbers.
-    pub fn arriving(self, arrivals: Arrivals, seed: u64) -> Load {
+    pub(crate) fn arriving(self, arrivals: Arrivals, seed: u64) -> Load {
         Load { arrivals, seed, ..self }
     }
 
     /// Returns the number of frames to send as far as it is known beforehand: large sends count
     /// once.
-    pub fn packets(&self, cores: u16) -> u64 {
+    pub(crate) fn packets(&self, cores: u16) -> u64 {
         match &self.packets {
             Packets::Generated(Generator { packets, flows: Some(_), .. }) => *packets,
             Packets::Generated(g) => {
@@ -295,7 +295,7 @@ impl Load {
     }
 
     /// Returns the host memory in bytes for the packets in flight of one queue of `ring` entries.
-    pub fn memory(&self, ring: u32) -> usize {
+    pub(crate) fn memory(&self, ring: u32) -> usize {
         let block = |bytes: u32| bytes.next_power_of_two() as usize;
         match &self.packets {
             Packets::Generated(g) => (ring + self.burst) as usize * 2 * block(g.block()),
@@ -308,7 +308,7 @@ impl Load {
     ///
     /// # Errors
     /// This machine cannot send the traffic. The error names the frame, if it is one.
-    pub fn of(
+    pub(crate) fn of(
         v: &Values,
         limits: &Limits,
         frames: Option<&Arc<Frames>>,
@@ -335,7 +335,7 @@ impl Load {
     ///
     /// # Errors
     /// There is not enough host memory.
-    pub fn source<H: Host>(
+    pub(crate) fn source<H: Host>(
         &self,
         h: &mut H,
         cores: u16,

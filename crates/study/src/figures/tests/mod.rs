@@ -249,7 +249,8 @@ fn a_system_is_told_of_when_it_and_those_before_it_are_done() {
     let all = last.lock().unwrap().len();
     assert_eq!(told, [("toy".to_owned(), all), ("queue".to_owned(), all)]);
     assert!(!begun.lock().unwrap().is_empty());
-    let parts: String = report.systems.iter().map(SystemReport::to_table).collect();
+    let text = |s| Done::Rows(s).to_table() + &Done::System(s).to_table();
+    let parts: String = report.systems.iter().map(text).collect();
     assert_eq!(report.to_table(), parts + &report.closing());
 }
 
