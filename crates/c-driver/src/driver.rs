@@ -365,10 +365,6 @@ impl Card for CCard {
         Stats { refused: driver.db().refused }
     }
 
-    fn counters<P: Port>(device: &E1000) -> Counters {
-        device.counters
-    }
-
     fn rules<P: Port>(device: &E1000) -> impl IntoIterator<Item = Rule> {
         device.rules()
     }

@@ -57,6 +57,10 @@ pub trait CounterSet: Copy + Default {
     const DECLARED: &'static [Counter];
     /// Passes every counter with its name.
     fn each(&self, of: &mut dyn FnMut(&'static str, u64));
+    /// Returns the counter of this name, if it can be set by it.
+    fn named(&mut self, _name: &str) -> Option<&mut u64> {
+        None
+    }
     /// Adds another's counts.
     fn add(&mut self, other: &Self);
 }
@@ -122,6 +126,10 @@ macro_rules! counters {
             const DECLARED: &'static [$crate::Counter] = $name::DECLARED;
             fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
                 self.entries().for_each(|(name, value)| of(name, value));
+            }
+            fn named(&mut self, name: &str) -> Option<&mut u64> {
+                let all = [$((concat!($prefix, stringify!($field)), &mut self.$field)),*];
+                all.into_iter().find(|(own, _)| *own == name).map(|(_, value)| value)
             }
             fn add(&mut self, other: &$name) {
                 $name::add(self, other);

@@ -32,7 +32,9 @@ use doorbell_bus::{
     ProtectionGranularity, axi, pci, pcie,
 };
 use doorbell_drivers::{Driver, OpenError};
-use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Rule, Span, Time};
+use doorbell_hal::{
+    Counter, CounterSet, Device, EventSource, Host, OutOfMemory, Port, Rule, Span, Time,
+};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
@@ -157,9 +159,12 @@ pub trait Card: Sized + 'static {
         Self::Stats::default()
     }
 
-    /// Returns the device's counters so far.
-    fn counters<P: Port>(_: &Self::Device<P>) -> Self::Counters {
-        Self::Counters::default()
+    /// Returns the device's counters so far, by default those that it tells by these names
+    /// ([`EventSource::counters`]).
+    fn counters<P: Port>(device: &Self::Device<P>) -> Self::Counters {
+        let mut all = Self::Counters::default();
+        device.counters(&mut |name, n| all.named(name).into_iter().for_each(|own| *own = n));
+        all
     }
 
     /// Returns the rules of the device's manual that drivers break. The audit of a run names those

@@ -202,10 +202,6 @@ impl Card for E1000 {
         driver.stats()
     }
 
-    fn counters<P: Port>(device: &Device) -> Counters {
-        device.counters
-    }
-
     fn cable<P: Port>(device: &mut Device, at: Time, up: bool) {
         device.set_cable(at, up);
     }

@@ -57,10 +57,6 @@ impl Card for MyCard {
     fn stats<H: Host>(driver: &MyDriver) -> Stats {
         driver.stats
     }
-
-    fn counters<P: Port>(device: &Nic) -> Counters {
-        device.counters
-    }
 }
 
 impl Model for MyCard {

@@ -58,10 +58,6 @@ impl Card for MyCard {
         driver.stats
     }
 
-    fn counters<P: Port>(device: &E1000) -> Counters {
-        device.counters
-    }
-
     fn rules<P: Port>(device: &E1000) -> impl IntoIterator<Item = Rule> {
         device.rules()
     }

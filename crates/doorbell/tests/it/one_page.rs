@@ -43,10 +43,6 @@ impl Card for OnI82545 {
     fn close<H: Host>(driver: Mine, h: &mut H) {
         driver.0.release(h);
     }
-
-    fn counters<P: Port>(device: &E1000) -> Counters {
-        device.counters
-    }
 }
 
 static SYSTEM: System = system::<OnI82545>("mine", "a driver of one's own on an 82545EM");

@@ -203,9 +203,6 @@ impl Card for Zoo {
     fn close<H: Host>(driver: Animal, h: &mut H) {
         driver.close(h);
     }
-    fn counters<P: Port>(device: &E1000) -> Counters {
-        device.counters
-    }
     fn rules<P: Port>(device: &E1000) -> impl IntoIterator<Item = Rule> {
         device.rules()
     }
