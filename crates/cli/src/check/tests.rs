@@ -71,7 +71,8 @@ fn a_result_that_is_read_back_has_the_numbers_of_its_run() {
         let read = kept.named(&n.name).unwrap();
         // Counts of the whole run are exact, and have no member that says so.
         let error = n.error.filter(|e| *e > 0.0);
-        assert_eq!((read.value, read.error), (rounded(n.value), error), "{}", n.name);
+        let value = rounded(read.value);
+        assert_eq!((value, read.error), (rounded(n.value), error), "{}", n.name);
     }
 }
 
