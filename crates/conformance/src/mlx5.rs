@@ -25,6 +25,7 @@ pub const SMALL_RQ: RqConfig = RqConfig {
     recycling: Recycling::Cache,
     compression: false,
     xdp: false,
+    adaptive: false,
     cq_period_us: 0,
     cq_max_count: 0,
 };

@@ -38,7 +38,10 @@ pub const SETTINGS: &[Row] = &[
             "driver.tx_usecs",
         ],
     ),
-    (&["adaptive_rx", "adaptive_tx", "dim"], &["driver.controller", "driver.throttle"]),
+    (
+        &["adaptive_rx", "adaptive_tx", "dim"],
+        &["driver.controller", "driver.throttle", "driver.adaptive_rx"],
+    ),
     (
         &["rx_ring", "rx_ring_size", "rx_descriptors", "rxd", "rx_pending"],
         &["driver.rx_ring", "driver.rx_entries", "driver.pool_2k", "driver.pool_64k"],

@@ -84,6 +84,11 @@ pub static SYSTEM: System = System {
             command: "ethtool -G $NIC rx {}",
         },
         Knob {
+            key: "driver.adaptive_rx",
+            values: &["on", "off"],
+            command: "ethtool -C $NIC adaptive-rx {}",
+        },
+        Knob {
             key: "driver.rx_moderation_period",
             values: &["0", "8", "16", "32", "64", "128"],
             command: "ethtool -C $NIC adaptive-rx off rx-usecs {}",

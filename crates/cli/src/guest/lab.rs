@@ -24,8 +24,9 @@ const UNSEEN: [&str; 3] = ["maps", "unmaps", "tce_refused"];
 const CALLED: [&str; 3] = ["tce_puts", "tce_hcalls", "hcalls"];
 
 /// Keys of the laboratory's driver, by the guest's settings that they stand for.
-const DRIVER: [(&str, &str, &str); 12] = [
+const DRIVER: [(&str, &str, &str); 13] = [
     ("mlx5", "ethtool.priv.skb_tx_mpwqe", "driver.mpwqe"),
+    ("mlx5", "ethtool.coalesce.adaptive-rx", "driver.adaptive_rx"),
     ("mlx5", "ethtool.coalesce.rx-usecs", "driver.rx_moderation_period"),
     ("mlx5", "ethtool.coalesce.rx-frames", "driver.rx_moderation_count"),
     ("mlx5", "ethtool.coalesce.tx-usecs", "driver.moderation_period"),
@@ -60,9 +61,15 @@ pub(super) fn beside(
     };
     let mut plan = registry.scenario(base)?.plan_on(profile)?;
     let part = machine::part(device).map(|part| format!("nic.part={part}"));
-    // A guest has less than 4 GiB, and its firmware places the card's registers below.
+    // A guest has less than 4 GiB, and its firmware places the card's registers below. Linux has
+    // net_dim on.
     let low: &[&str] = match profile.system.name {
-        "mlx5" => &["cpu.memory=below_4gib", "pcie.bar=below_4gib", "run.cores=1"],
+        "mlx5" => &[
+            "cpu.memory=below_4gib",
+            "pcie.bar=below_4gib",
+            "run.cores=1",
+            "driver.adaptive_rx=on",
+        ],
         _ => &[],
     };
     let of_machine = settings.iter().filter(|(key, _)| GROUPS.iter().any(|g| key.starts_with(g)));

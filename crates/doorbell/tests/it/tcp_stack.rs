@@ -310,6 +310,7 @@ const CHANNEL: mlx5::Config = mlx5::Config {
         recycling: Recycling::Pool,
         compression: false,
         xdp: false,
+        adaptive: false,
         cq_period_us: 16,
         cq_max_count: 32,
     }),

@@ -203,8 +203,8 @@ impl<F> Channel<F> {
         for (i, cq) in others.iter_mut().enumerate() {
             let (ring, dbr, log_size) = (cq.ring.iova().0, cq.dbr.iova().0, cq.log_size);
             let mut cqc = CqContext { log_size, ring, dbr, ..cqc };
-            if let Some(rq) = c.rq.filter(|_| i == 0) {
-                (cqc.period_us, cqc.max_count) = (rq.cq_period_us, rq.cq_max_count);
+            if let Some(rq) = rq.as_ref().filter(|_| i == 0) {
+                (cqc.period_us, cqc.max_count) = rq.moderation();
                 cqc.compression = cq.blocks.as_ref().map(|blocks| blocks.compression);
             }
             cq.cqn = fw.create_cq(h, &cqc)?;
@@ -378,6 +378,18 @@ impl<F> Channel<F> {
         taken == budget || sent == CQ_POLL_BUDGET || !enough
     }
 
+    /// Gives net_dim's decision to the device (`mlx5e_rx_dim_work`). If that refuses, it keeps what
+    /// it had.
+    fn moderate<H: Host>(&mut self, h: &mut H)
+    where
+        F: Firmware<H>,
+    {
+        let decided = self.rq.as_mut().and_then(Rq::take_decision);
+        let (Some((period, count)), Some(cq)) = (decided, self.others.first()) else { return };
+        let taken = self.fw.moderate_cq(h, cq.cqn, period, count);
+        self.sq.stats.rx_moderated += u64::from(taken.is_ok());
+    }
+
     /// Starts the receive queue again after an error: RST, without entries or buffers, RDY.
     #[cold]
     fn recover_receive<H: Host>(&mut self, h: &mut H)
@@ -549,10 +561,13 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             }
             return Poll::Work;
         }
+        if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first()) {
+            rq.sample(h, cq, &self.sq.stats);
+        }
         self.arm(h);
         if !self.sq.recovering() {
-            let failed = self.rq.as_ref().is_some_and(Rq::has_failed);
-            return if failed { Poll::Work } else { Poll::Idle };
+            let works = self.rq.as_ref().is_some_and(|rq| rq.has_failed() || rq.decided.is_some());
+            return if works { Poll::Work } else { Poll::Idle };
         }
         if self.sq.is_flushed() {
             self.sq.abandon(h, up);
@@ -575,10 +590,12 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
     }
 
-    /// Recovers from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`): once all
-    /// WQEs are retired, takes the SQ through ERR, RST and RDY.
+    /// Changes the moderation, and recovers from an error CQE (reporter_tx.c
+    /// `mlx5e_tx_reporter_err_cqe_recover`): once all WQEs are retired, takes the SQ through ERR,
+    /// RST and RDY.
     fn work(&mut self, h: &mut H) {
         if !self.reopening {
+            self.moderate(h);
             self.recover_receive(h);
             let back = self.rq.as_mut().and_then(|rq| rq.back.as_mut());
             if let Some(back) = back.filter(|sq| sq.recovering() && sq.is_empty()) {

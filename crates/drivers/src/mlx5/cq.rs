@@ -122,6 +122,11 @@ impl Cq {
         self.arm_sn = self.arm_sn.wrapping_add(1);
     }
 
+    /// Returns the count of events so far.
+    pub(super) fn events(&self) -> u32 {
+        self.arm_sn
+    }
+
     /// Requests one event at the next entry beyond those read.
     pub(super) fn arm<H: Host>(&mut self, h: &mut H, page: u32) {
         let request = (self.arm_sn & 3) << 28 | self.ci & 0xff_ffff;

@@ -44,6 +44,10 @@ pub trait Firmware<H: Host> {
     fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Answer<u32>;
     /// `CREATE_CQ`.
     fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Answer<u32>;
+    /// `MODIFY_CQ`: its moderation, in microseconds and completions.
+    fn moderate_cq(&mut self, _h: &mut H, _cqn: u32, _period_us: u16, _max_count: u16) -> Answer {
+        Err(CmdStatus::BadOp)
+    }
     /// `CREATE_SQ`, in state [`SqState::Reset`].
     fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Answer<u32>;
     /// `MODIFY_SQ`.
@@ -77,6 +81,7 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
         create_page_key(pages: u32) -> Answer<u32>,
         create_eq(c: &EqContext) -> Answer<u32>,
         create_cq(c: &CqContext) -> Answer<u32>,
+        moderate_cq(cqn: u32, period_us: u16, max_count: u16) -> Answer,
         create_sq(c: &SqContext) -> Answer<u32>,
         modify_sq(sqn: u32, from: SqState, to: SqState) -> Answer,
         query_sq(sqn: u32) -> Answer<SqState>,

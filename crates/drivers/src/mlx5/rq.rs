@@ -1,7 +1,7 @@
 //! The receive queue: a cyclic queue of WQEs with one buffer each.
 //!
-//! Source: en_rx.c `mlx5e_post_rx_wqes`, `mlx5e_handle_rx_cqe`, `mlx5e_poll_rx_cq`; reporter_rx.c
-//! `mlx5e_rx_reporter_err_rq_cqe_recover`.
+//! Source: en_rx.c `mlx5e_post_rx_wqes`, `mlx5e_handle_rx_cqe`, `mlx5e_poll_rx_cq`; en_dim.c;
+//! reporter_rx.c `mlx5e_rx_reporter_err_rq_cqe_recover`.
 //!
 //! Buffers are posted in bulks, and the doorbell record tells of them; there is no register write.
 //! With strides ([`Striding`]), frames share WQEs of pages.
@@ -20,17 +20,26 @@ use crate::{Sink, Verdict};
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::Range;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory};
-
 use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, DBR_RECEIVE, FILLER, L3_OK, L4_OK, RqContext, RxCqe, STRIDE_BYTES, VLAN_STRIPPED,
 };
 use doorbell_layout::mlx5::{Caps, DataSeg, cqe_opcode};
+use doorbell_moderation::profiles::{self, Profiles};
+use doorbell_moderation::{self as moderation, Controller, Flow, NetDim, Period, Sample, Setting};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// Bytes of a WQE: one data segment.
 pub(super) const STRIDE: u32 = size_of::<DataSeg>() as u32;
+
+/// Settings that net_dim chooses from: the device's period begins with an event's first entry.
+const PROFILES: Profiles = profiles::linux(moderation::Direction::Rx, Period::Event);
+
+/// Returns a setting in the units of a CQ: microseconds and completions.
+fn units(s: Setting) -> (u16, u16) {
+    (s.usec() as u16, s.packets)
+}
 
 /// Pages that a queue keeps, and receives into again: in the order in which they came back (en_rx.c
 /// `mlx5e_rx_cache_put`, `mlx5e_rx_cache_get`), or the latest first (page_pool.c
@@ -123,6 +132,9 @@ pub(super) struct Rq {
     pub(super) striding: Option<Striding>,
     /// The send queue of what the program sends.
     pub(super) back: Option<Sq>,
+    /// Controller of the moderation, and its decision that the device does not have yet.
+    dim: Option<NetDim>,
+    pub(super) decided: Option<Setting>,
     /// WQEs posted, and those that came back: counters that wrap.
     posted: u16,
     taken: u16,
@@ -167,6 +179,8 @@ impl Rq {
             copied: alloc::vec![0; if cyclic > 0 { 0 } else { 4096 }].into_boxed_slice(),
             striding,
             back,
+            dim: c.adaptive.then(|| NetDim::new(PROFILES, moderation::Direction::Rx)),
+            decided: None,
             posted: 0,
             taken: 0,
             failed: false,
@@ -194,6 +208,34 @@ impl Rq {
             end_padding: self.config.padding,
             strides: self.striding.as_ref().map(|s| s.shape),
         }
+    }
+
+    /// Returns the microseconds and completions until an event.
+    pub(super) fn moderation(&self) -> (u16, u16) {
+        match &self.dim {
+            Some(dim) => units(dim.setting()),
+            None => (self.config.cq_period_us, self.config.cq_max_count),
+        }
+    }
+
+    /// Has net_dim look at the traffic, at the end of a poll that ran dry (`mlx5e_handle_rx_dim`).
+    /// Frames that a program keeps are not among it, as in Linux.
+    pub(super) fn sample<H: Host>(&mut self, h: &H, cq: &Cq, s: &Stats) {
+        let Some(dim) = &mut self.dim else { return };
+        let sample = Sample {
+            time_ns: h.now().ps() / 1_000,
+            events: cq.events().into(),
+            rx: Flow { packets: s.rx_packets, bytes: s.rx_bytes },
+            ..Sample::default()
+        };
+        self.decided = dim.sample(&sample).or(self.decided);
+    }
+
+    /// Takes net_dim's decision, in microseconds and completions, and tells it so.
+    pub(super) fn take_decision(&mut self) -> Option<(u16, u16)> {
+        let setting = self.decided.take()?;
+        self.dim.as_mut()?.applied();
+        Some(units(setting))
     }
 
     /// Empties the queue, which the device does not use. Its buffers are released.

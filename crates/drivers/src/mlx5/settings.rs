@@ -58,6 +58,8 @@ pub struct RqConfig {
     /// mapped, and go from the program back to the queue; those that it sends leave through a send
     /// queue of their own, which needs [`Cqs::Five`].
     pub xdp: bool,
+    /// CQ moderation by net_dim (`ethtool -C adaptive-rx`, on in Linux), from its default on.
+    pub adaptive: bool,
     /// CQ moderation: microseconds (16 in Linux).
     pub cq_period_us: u16,
     /// CQ moderation: completions (32 in Linux).
@@ -194,6 +196,7 @@ counters! {
         rx_malformed: "CQEs with a length that no frame can have.",
         rx_buff_alloc_err: "Times that there was no memory for a buffer.",
         rx_left: "Frames in a queue that was closed or started again.",
+        rx_moderated: "Changes of moderation that net_dim decided on.",
         rx_recover: "Receive queues started again after an error.",
         rx_xdp_drop: "Frames that the program dropped.",
         rx_xdp_tx_xmit: "Frames that the program sent back.",

@@ -140,6 +140,7 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
         bulk: r.bulk,
         padding: r.padding,
         xdp,
+        adaptive: r.adaptive,
         cq_period_us: r.period,
         cq_max_count: r.count,
     }))

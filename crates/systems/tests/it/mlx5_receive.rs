@@ -59,6 +59,34 @@ fn moderation_holds_a_lone_frame_for_its_period() {
     assert!((eight - none - 8_000.0).abs() < 200.0, "{eight} {none}");
 }
 
+/// With a frame each 4 us, an event has 3 frames after 8 us, 1 after 1 us, 17, 33 and 65 after 64,
+/// 128 and 256 us. net_dim looks at each 64 events behind one. It begins with 8 us, tries 1 us,
+/// which is worse, and goes on until there is no longer period: after 195, 260, 455, 1,560 and
+/// 3,705 frames, which is 14.8 ms.
+#[test]
+fn adaptive_moderation_climbs_as_net_dim_does() {
+    let every = ["traffic.every=4", "driver.adaptive_rx=on", "traffic.duration=15"];
+    let m = run(&[&LONE[..], &every].concat());
+    let changes = |m: &Measured| number(m, "driver_rx_moderated") * m.packets as f64;
+    assert_eq!(changes(&m).round(), 5.0);
+    let later = ["traffic.every=4", "driver.adaptive_rx=on", "traffic.warmup=16"];
+    let m = run(&[&LONE[..], &later].concat());
+    assert_eq!(changes(&m), 0.0, "it stays where it is best");
+    // The frame that comes while the CQ is armed again is the next event's first: 66 frames.
+    let per_s = number(&m, "interrupts_per_s");
+    assert!((per_s - 1e6 / 264.0).abs() < 0.02 * per_s, "{per_s}");
+    let wait = number(&m, "latency_ns.max");
+    assert!((256_000.0..261_000.0).contains(&wait), "{wait}");
+}
+
+/// Of frames that are further apart than its longest period it learns nothing.
+#[test]
+fn adaptive_moderation_has_lone_frames_wait_for_its_first_settings() {
+    let p50 = |more: &[&str]| number(&run(&[&LONE[..], more].concat()), "latency_ns.p50");
+    let fixed = p50(&["driver.rx_moderation_period=8", "driver.rx_moderation_count=256"]);
+    assert_eq!(p50(&["driver.adaptive_rx=on"]), fixed, "before 64 events nothing is decided");
+}
+
 /// Bytes toward the host: data and CQE of a line each, and nothing of the frame twice.
 #[test]
 fn a_frame_costs_its_lines_and_a_cqe() {

@@ -47,7 +47,7 @@ fn words_of_the_trade_lead_to_the_systems_own_keys() {
         ("mlx5", "cqe_compression", "`cqe_compression` is not modelled here"),
         ("mlx5", "driver.cqe_compression", "`cqe_compression` is not modelled here"),
         ("mlx5", "numa", "`numa` is not modelled here"),
-        ("mlx5", "adaptive-rx", "`adaptive_rx` is not modelled here"),
+        ("mlx5", "adaptive-rx", "`adaptive_rx` is `driver.adaptive_rx` here"),
         ("e1000", "rx_usecs", "`rx_usecs` is `driver.throttle` or `driver.rx_delay` here"),
         ("e1000", "InterruptThrottleRate", "is `driver.throttle` here"),
         ("axienet", "rx-usecs", "`rx_usecs` is `driver.rx_usecs` here"),

@@ -8,9 +8,9 @@ use doorbell_hal::{Coherent, Host, fail_if};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn,
     CreateSqIn, Eqc, EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc,
-    ModifyRqIn, ModifySqIn, NicVport, Numbered, OutHeader, Paos, QueryIssiOut, QueryNicVportIn,
-    QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SetIssiIn, Sqc, TisIn, Tisc, Wq, access,
-    access_mode, cap_type, op, pages, paos, register, wq_type,
+    ModifyCqIn, ModifyRqIn, ModifySqIn, NicVport, Numbered, OutHeader, Paos, QueryIssiOut,
+    QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SetIssiIn, Sqc, TisIn, Tisc,
+    Wq, access, access_mode, cap_type, modify_cq, op, pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::receive::{LOG_STRIDE_BASE, LOG_STRIDES_BASE, RqContext, RqState};
 use doorbell_layout::mlx5::{
@@ -401,6 +401,16 @@ impl<H: Host> Firmware<H> for Hca {
         wq.set(Wq::LOG_STRIDE, c.log_stride.into()).set(Wq::LOG_SIZE, c.log_size.into());
         let bytes = 1 << (c.log_size + c.log_stride);
         self.create(h, op::CREATE_RQ, &m, &page_list(c.ring, bytes))
+    }
+
+    fn moderate_cq(&mut self, h: &mut H, cqn: u32, period_us: u16, max_count: u16) -> Answer {
+        let mut m = ModifyCqIn::ZERO;
+        m.set(ModifyCqIn::CQN, cqn)
+            .set(ModifyCqIn::FIELDS, modify_cq::PERIOD | modify_cq::MAX_COUNT);
+        m.part_mut(ModifyCqIn::CQC)
+            .set(Cqc::PERIOD, period_us.into())
+            .set(Cqc::MAX_COUNT, max_count.into());
+        self.execute_plain(h, (op::MODIFY_CQ, 0), &m)
     }
 
     /// A queue that is ready has its part of the frames that arrive.

@@ -23,6 +23,7 @@ const CQ_SIZES: &[f64] =
 /// The kinds of traffic whose frames come in.
 pub(super) const RECEIVE_KINDS: [&str; 4] = [arrivals::KIND, "send", "receive", "transactions"];
 const RECEIVE: &[Needs] = &[Needs::kind(&RECEIVE_KINDS)];
+const FIXED: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("driver.adaptive_rx", &["off"])];
 const BASIC: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic"])];
 const COMPRESSED: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic", "enhanced"])];
 const STRIDES: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("nic.striding", &["on"])];
@@ -193,12 +194,14 @@ settings! {
         /// frames (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
         xdp: Option<Program> = "driver.xdp",
             choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
+        /// receive, event moderation: net_dim chooses it (ethtool -C adaptive-rx, on in Linux)
+        adaptive: bool = "driver.adaptive_rx", choice(&["off", "on"]).default("off").when(RECEIVE);
         /// receive, event moderation: maximum time until an event
         period: u16 = "driver.rx_moderation_period",
-            steps("us", (0.0, 4095.0, 1.0)).default("16").when(RECEIVE);
+            steps("us", (0.0, 4095.0, 1.0)).default("16").when(FIXED);
         /// receive, event moderation: number of completions until an event
         count: u16 = "driver.rx_moderation_count",
-            whole("CQEs", 0.0, 65535.0).default("32").when(RECEIVE);
+            whole("CQEs", 0.0, 65535.0).default("32").when(FIXED);
     }
 }
 
