@@ -90,7 +90,7 @@ enum {
 	DB_POLLED = 13,       /* a poll routine entered */
 	DB_WAKE = 14,         /* a stopped queue started again */
 	DB_MAP = 15,          /* a buffer mapped or unmapped */
-	DB_UNWRITTEN = 16     /* an entry that the device left out, marked as taken */
+	DB_UNWRITTEN = 16     /* the place of a completion in a block, marked as taken */
 };
 
 /* Flags of a db_frame. */

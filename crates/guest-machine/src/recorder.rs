@@ -3,13 +3,13 @@
 use crate::board::Board;
 use doorbell_hal::{Span, Time};
 use doorbell_spec::number::Series;
-use doorbell_spec::number::series::{INTERRUPTS, PACKETS};
+use doorbell_spec::number::series::{INTERRUPTS, WIRE_FRAMES};
 
 /// A slice, and the most of them. With more, two become one.
 const SLICE: Span = Span::from_ms(1);
 const MOST: usize = 1000;
 
-/// A slice's packets and interrupts, and its settings.
+/// A slice's frames on the wire, both ways, its interrupts, and its settings.
 #[derive(Clone, Debug)]
 struct Slice {
     crossed: [u64; 2],
@@ -23,7 +23,7 @@ pub struct Recorder {
     /// The length of a slice, and the end of the one that runs.
     each: Span,
     ends: Time,
-    /// Packets and interrupts before the one that runs.
+    /// Frames and interrupts before the one that runs.
     before: [u64; 2],
     slices: Vec<Slice>,
 }
@@ -70,7 +70,8 @@ impl Recorder {
         let now = board.now();
         self.pass(now, board);
         let begins = self.began + self.each * self.slices.len() as u64;
-        if now > begins {
+        // A rate over a moment would be of its one frame.
+        if now > begins && (self.slices.is_empty() || now.since(begins) * 10 >= self.each) {
             self.cut(board);
         }
         let mut all: Vec<Series> = Vec::new();
@@ -86,7 +87,7 @@ impl Recorder {
             let ends = now.min(begins + self.each);
             let ms = ends.since(self.began).as_secs_f64() * 1e3;
             let seconds = ends.since(begins).as_secs_f64();
-            for (name, n) in [PACKETS, INTERRUPTS].into_iter().zip(crossed) {
+            for (name, n) in [WIRE_FRAMES, INTERRUPTS].into_iter().zip(crossed) {
                 add(name, ms, *n as f64 / seconds);
             }
             moderation.iter().for_each(|(name, value)| add(name, ms, *value));

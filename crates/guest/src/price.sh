@@ -8,7 +8,8 @@ prices() {
         NR == FNR { price[$1] = $2; next }
         at != "" && $1 > at { print at, $1, of; at = "" }
         $2 ~ /^[tTwW]$/ && $3 in price { at = $1; of = price[$3]; seen[$3] = 1 }
-        END { for (name in price) if (!(name in seen)) print "-", name }
+        END { if (at != "") print at, "ffffffffffffffff", of
+              for (name in price) if (!(name in seen)) print "-", name }
     ' /tmp/prices - >/tmp/ranges
     while read -r start end of; do
         if [ "$start" = - ]; then

@@ -80,7 +80,7 @@ work! {
     Wake = "wake",
     /// A buffer mapped for, or unmapped from, the device.
     Map = "map",
-    /// An entry of a completion queue that the device left out, marked as taken.
+    /// The place of a completion that stands in a block, marked as taken.
     Unwritten = "unwritten",
 }
 

@@ -96,6 +96,8 @@ pub struct Series {
 pub mod series {
     /// Packets a second.
     pub const PACKETS: &str = "packets_per_s";
+    /// Frames a second on the wire, both ways.
+    pub const WIRE_FRAMES: &str = "wire_frames_per_s";
     /// Interrupts a second.
     pub const INTERRUPTS: &str = "interrupts_per_s";
     /// Packets that an interrupt waits for at most.
@@ -104,7 +106,7 @@ pub mod series {
     /// microseconds.
     pub const SETTING_DELAY: &str = "setting_delay_us";
     /// All of them.
-    pub const ALL: [&str; 4] = [PACKETS, INTERRUPTS, SETTING_PACKETS, SETTING_DELAY];
+    pub const ALL: [&str; 5] = [PACKETS, WIRE_FRAMES, INTERRUPTS, SETTING_PACKETS, SETTING_DELAY];
 }
 
 /// Rounds to nine significant digits.

@@ -82,10 +82,11 @@ pub(super) fn metric(name: &str) -> Option<&'static Metric> {
 }
 
 /// Names of series, and their units.
-const SERIES: [(&str, &str, &str); 5] = [
+const SERIES: [(&str, &str, &str); 6] = [
     ("setting_packets", "Setting: packets an interrupt", "packets"),
     ("interrupts_per_s", "Interrupts a second", "interrupts/s"),
     ("packets_per_s", "Packets a second", "packets/s"),
+    ("wire_frames_per_s", "Frames a second on the wire, both ways", "frames/s"),
     ("latency_p99_us", "Latency, 99th percentile of each millisecond", "µs"),
     ("setting_delay_us", "Setting: longest wait", "µs"),
 ];

@@ -242,6 +242,11 @@ impl Rq {
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         self.buffers.iter_mut().filter_map(Option::take).for_each(|m| discard(h, m));
         (self.posted, self.taken, self.failed, self.unmapped) = (0, 0, false, false);
+        // A new CQ has the decision already, and counts its events from zero.
+        let _ = self.take_decision();
+        if let Some(dim) = &mut self.dim {
+            dim.restart();
+        }
         if let Some(s) = &mut self.striding {
             s.restart(h, &self.ring, &self.config);
         }

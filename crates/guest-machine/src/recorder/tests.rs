@@ -19,7 +19,7 @@ fn packets(count: u64, lasts: Span) -> Vec<(f64, f64)> {
     board.run(now);
     let series = recorder.end(board.as_ref());
     assert!(series.iter().any(|s| s.name == "setting_delay_us" && s.points[0].1 == 0.0));
-    series.into_iter().find(|s| s.name == "packets_per_s").unwrap().points
+    series.into_iter().find(|s| s.name == "wire_frames_per_s").unwrap().points
 }
 
 #[test]

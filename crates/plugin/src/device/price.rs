@@ -34,7 +34,9 @@ pub(super) fn picoseconds(host: &Host) -> Option<i64> {
         // The CPU may go on meanwhile, where another thread asks.
         if (exports.icount_get_raw)() == executed {
             let more = count::active().map_or(0, Count::more);
-            return Some(bias * 1000 + executed * each + more);
+            return Some(
+                bias.saturating_mul(1000).saturating_add(executed.saturating_mul(each)) + more,
+            );
         }
     }
 }
@@ -44,7 +46,9 @@ pub(super) fn picoseconds(host: &Host) -> Option<i64> {
 pub(super) fn set(host: &Host, numbers: &[&str]) -> Option<()> {
     let [start, end, price] = numbers else { return None };
     let [start, end] = [start, end].map(|at| u64::from_str_radix(at, 16).ok());
-    let price: u64 = price.parse().ok().filter(|price| PRICES.contains(price))?;
+    // Of a dearer one QEMU would look at the clock too late.
+    let most = (host.exports.icount_to_ns)(1).unsigned_abs().saturating_mul(1000);
+    let price: u64 = price.parse().ok().filter(|price| PRICES.contains(price) && *price <= most)?;
     let more = price.cast_signed() - host.instruction?.cast_signed();
     count::active()?.price(start?..end?, more);
     // Blocks that were translated before are translated again.

@@ -79,9 +79,8 @@ fn adaptive_moderation_climbs_as_net_dim_does() {
     assert!((256_000.0..261_000.0).contains(&wait), "{wait}");
 }
 
-/// Of frames that are further apart than its longest period it learns nothing.
 #[test]
-fn adaptive_moderation_has_lone_frames_wait_for_its_first_settings() {
+fn adaptive_moderation_begins_with_eight_microseconds() {
     let p50 = |more: &[&str]| number(&run(&[&LONE[..], more].concat()), "latency_ns.p50");
     let fixed = p50(&["driver.rx_moderation_period=8", "driver.rx_moderation_count=256"]);
     assert_eq!(p50(&["driver.adaptive_rx=on"]), fixed, "before 64 events nothing is decided");

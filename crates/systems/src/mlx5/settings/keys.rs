@@ -68,7 +68,7 @@ pub(in crate::mlx5) static CPU: [Key; 27] = [
     Key::cycles("cpu.map", "a buffer mapped for the device"),
     Key::cycles(
         "cpu.cqe_unwritten",
-        "the owner bit set in an entry of a CQ that the device left out of a block",
+        "the owner bit set in the place of an entry that stands in a block, its first excepted",
     )
     .default("0")
     .when(BASIC),
@@ -136,7 +136,7 @@ settings! {
         /// writes of received data on their way from which CQEs are compressed; not public: chosen
         /// by hardware.block_share
         cqe_pressure: u16 = "nic.cqe_pressure",
-            whole("writes", 0.0, 65535.0).default("32").when(COMPRESSED);
+            whole("writes", 0.0, 4096.0).default("32").when(COMPRESSED);
         /// maximum time that the first CQE of a block waits; assumed: not public
         cqe_wait: Span = "nic.cqe_wait", ns().default("1000").when(COMPRESSED);
         /// maximum size of a block of compressed CQEs; not public: chosen by hardware.block_length
@@ -194,7 +194,8 @@ settings! {
         /// frames (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
         xdp: Option<Program> = "driver.xdp",
             choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
-        /// receive, event moderation: net_dim chooses it (ethtool -C adaptive-rx, on in Linux)
+        /// receive, event moderation: net_dim chooses it (ethtool -C adaptive-rx, on in Linux), for
+        /// a period that begins with an event's first CQE
         adaptive: bool = "driver.adaptive_rx", choice(&["off", "on"]).default("off").when(RECEIVE);
         /// receive, event moderation: maximum time until an event
         period: u16 = "driver.rx_moderation_period",
