@@ -114,7 +114,7 @@ image() {
         sort -V | tail -1
 }
 
-name=
+name= unread=
 for release in $releases; do
     codename=${release%-backports}
     case $codename in
@@ -134,13 +134,14 @@ for release in $releases; do
         *.*.*,*-backports | *.*.*,sid) ;;
         *.*.*,*)
             suite "$codename-security" "amd64,$arch"
-            update amd64 "$arch" || continue
+            update amd64 "$arch" || { unread="$unread $codename-security" && continue; }
             name=$(image)
             [ -z "$name" ] || break
             ;;
     esac
 done
-[ -n "$name" ] || refuse 3 "$releases: no kernel $wanted for $arch"
+[ -n "$name" ] ||
+    refuse 3 "$releases: no kernel $wanted for $arch${unread:+ (not read, see above:$unread)}"
 version=$(apt-cache madison "$name:$arch" | awk '{ print $3; exit }')
 abi=${name#linux-image-}
 # Since 7.x the image package is empty, and binary and modules are packages of their own.

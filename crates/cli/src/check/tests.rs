@@ -59,7 +59,7 @@ fn of_guest(clock: &str, boots: &str) -> Measured {
 }
 
 #[test]
-fn a_result_that_is_read_back_has_the_numbers_of_its_run() {
+fn a_result_read_back_has_its_numbers() {
     let mut plan = doorbell_systems::DOORBELL.plan("mlx5-pktgen-64").unwrap();
     plan.set("traffic.packets=2000").unwrap();
     let result = plan::execute(&plan, true).unwrap();

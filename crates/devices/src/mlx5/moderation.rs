@@ -3,8 +3,8 @@
 use super::device::Mlx5;
 
 impl Mlx5 {
-    /// Returns the moderation of a receive queue's CQ in force, of the one that has written most
-    /// entries: of how many entries it speaks at once, and after how many microseconds of fewer.
+    /// Returns the moderation in force of a receive queue's CQ, of the one that has written most
+    /// entries: the entries until an event, and the microseconds.
     pub fn receive_moderation(&self) -> Option<(u16, u16)> {
         let queues = self.rx.rqs.iter().filter_map(|(_, rq)| self.cqs.get(rq.ctx.cqn));
         queues.max_by_key(|cq| cq.pi).map(|cq| (cq.ctx.max_count, cq.ctx.period_us))

@@ -58,7 +58,7 @@ pub struct RqConfig {
     /// mapped, and go from the program back to the queue; those that it sends leave through a send
     /// queue of their own, which needs [`Cqs::Five`].
     pub xdp: bool,
-    /// CQ moderation by net_dim (`ethtool -C adaptive-rx`, on in Linux), from its default on.
+    /// CQ moderation by net_dim (`ethtool -C adaptive-rx`, on in Linux); it begins with 8 us.
     pub adaptive: bool,
     /// CQ moderation: microseconds (16 in Linux).
     pub cq_period_us: u16,

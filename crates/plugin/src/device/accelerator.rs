@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Bytes of the class in which its functions are searched.
 const CLASS: usize = 256;
-/// Words from the function of a CPU's idleness, which QEMU has not, to that of the time.
+/// Words from `cpu_thread_is_idle`, which TCG leaves null, to `get_virtual_clock`.
 const IDLE: usize = 7;
 
 /// The CPU's thread waits, and all that it has executed is in QEMU's clock.

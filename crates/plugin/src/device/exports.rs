@@ -96,7 +96,8 @@ macro_rules! exports {
                     const NAME: &CStr = named(concat!(stringify!($name), "\0"));
                     let found = address(NAME)?;
                     // SAFETY: QEMU 11.1's function of that name has this signature, and its
-                    // variable is there. Another version is refused before any is used.
+                    // variable is there. Of another version, only those that register the
+                    // type are used, before it is refused.
                     unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
                 },)* })
             }

@@ -251,8 +251,8 @@ extern "C" fn realize(object: *mut c_void, _: *mut c_void) {
 
 /// Makes the device and the machine around it.
 fn make(host: &Host, object: Object) -> Result<Nic, String> {
-    clock::check(host)?;
     class::check_version(host)?;
+    clock::check(host)?;
     accelerator::take_over(host)?;
     let machine = match &host.plan.card {
         Card::Adapter(adapter) => {
