@@ -114,7 +114,8 @@ image() {
         sort -V | tail -1
 }
 
-name= unread=
+name=
+unread=
 for release in $releases; do
     codename=${release%-backports}
     case $codename in
