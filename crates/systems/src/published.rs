@@ -120,14 +120,6 @@ macro_rules! measure_errors {
 measure_errors!(InputError SettingError RulesError);
 
 /// The scenarios and settings that show a system's switch.
-///
-/// ```
-/// use doorbell_systems::published::Headline;
-///
-/// let h = Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on");
-/// assert_eq!(h.sides(), ["driver.mpwqe=off", "driver.mpwqe=on"]);
-/// assert!(h.curve.is_none());
-/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Headline {
     /// The scenario whose bill is shown.
