@@ -838,7 +838,11 @@ fn calls_of_a_driver_hold_all_that_they_cause() {
                 assert_eq!(inside["instructions"], sum);
                 for name in own {
                     let everywhere = of(run["functions"].as_array().unwrap(), name);
-                    assert_eq!(of(functions, name), everywhere, "{device} {event} {name}");
+                    // On the machine's clock a call can be under way where counting begins, and
+                    // one where it ends.
+                    let cut = if clock == "wall" { 2.0 * everywhere as f64 / calls } else { 0.0 };
+                    let apart = everywhere.abs_diff(of(functions, name)) as f64;
+                    assert!(apart <= cut, "{device} {event} {name}: {apart} of {everywhere}");
                 }
                 let group = format!("per_{event}");
                 let inclusive = number(run, &group, "inclusive");
