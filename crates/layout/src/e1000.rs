@@ -110,6 +110,7 @@ pub mod reg {
             EEWR = 0x102c, "82574: NVM write.";
             FCRTL = 0x2160, "Flow control: receive threshold low.";
             FCRTH = 0x2168, "Flow control: receive threshold high.";
+            PSRCTL = 0x2170, "82574: packet split: sizes of the buffers of a descriptor.";
             RDBAL = 0x2800, "Receive ring: address, low half.";
             RDBAH = 0x2804, "Receive ring: address, high half.";
             RDLEN = 0x2808, "Receive ring: bytes, a multiple of 128.";
@@ -121,6 +122,12 @@ pub mod reg {
             RXDCTL = 0x2828, "Receive descriptor control: thresholds.";
             /// Receive absolute delay timer, in 1.024 us; started by the first packet.
             RADV = 0x282c;
+            RDBAL1 = 0x2900, "82574: receive ring 1, see [`RDBAL`].";
+            RDBAH1 = 0x2904, "82574: receive ring 1, see [`RDBAH`].";
+            RDLEN1 = 0x2908, "82574: receive ring 1, see [`RDLEN`].";
+            RDH1 = 0x2910, "82574: receive ring 1, see [`RDH`].";
+            RDT1 = 0x2918, "82574: receive ring 1, see [`RDT`].";
+            RXDCTL1 = 0x2928, "82574: receive ring 1, see [`RXDCTL`].";
             RSRPD = 0x2c00, "Receive small packet detect: the size.";
             TDBAL = 0x3800, "Transmit ring: address, low half.";
             TDBAH = 0x3804, "Transmit ring: address, high half.";
@@ -132,7 +139,14 @@ pub mod reg {
             TXDCTL = 0x3828, "Transmit descriptor control: thresholds.";
             TADV = 0x382c, "Transmit absolute delay timer, in 1.024 us.";
             TSPMT = 0x3830, "TSO pad and minimum threshold (PCI-X).";
-            TARC0 = 0x3840, "82574: arbitration of the transmit queue.";
+            TARC0 = 0x3840, "82574: arbitration of transmit queue 0.";
+            TDBAL1 = 0x3900, "82574: transmit ring 1, see [`TDBAL`].";
+            TDBAH1 = 0x3904, "82574: transmit ring 1, see [`TDBAH`].";
+            TDLEN1 = 0x3908, "82574: transmit ring 1, see [`TDLEN`].";
+            TDH1 = 0x3910, "82574: transmit ring 1, see [`TDH`].";
+            TDT1 = 0x3918, "82574: transmit ring 1, see [`TDT`].";
+            TXDCTL1 = 0x3928, "82574: transmit ring 1, see [`TXDCTL`].";
+            TARC1 = 0x3940, "82574: arbitration of transmit queue 1.";
             RXCSUM = 0x5000, "Receive checksum control.";
             RFCTL = 0x5008, "82574: receive filter control, and the form of descriptors.";
             MTA = 0x5200, "Multicast table: 128 words.";
@@ -142,17 +156,23 @@ pub mod reg {
             RAH0 = 0x5404, "See [`RAL0`].";
             VFTA = 0x5600, "VLAN filter table: 128 words.";
             WUC = 0x5800, "Wake up control.";
+            MRQC = 0x5818, "82574: several receive queues, and the fields that are hashed.";
             MANC = 0x5820, "Management control (82540 and later).";
             GCR = 0x5b00, "82574: PCI Express control.";
             SWSM = 0x5b50, "82574: semaphores of software and firmware.";
             FWSM = 0x5b54, "82574: the firmware's mode.";
             GCR2 = 0x5b64, "82574: PCI Express control 2.";
+            RETA = 0x5c00, "82574: queues by hash: 128 bytes, with the queue in bit 7.";
+            RSSRK = 0x5c80, "82574: the key of the hash: 40 bytes.";
         }
 
         const u32 {
             MTA_LEN = 128, "Words in [`MTA`].";
             VFTA_LEN = 128, "Words in [`VFTA`].";
             RAR_LEN = 16, "Pairs at [`RAL0`].";
+            RETA_LEN = 32, "Words in [`RETA`].";
+            RSSRK_LEN = 10, "Words in [`RSSRK`].";
+            QUEUE = 0x100, "Distance of the registers of two queues (82574).";
             VECTORS = 5, "MSI-X vectors of the 82574, each with its [`EITR`].";
         }
 
@@ -233,6 +253,10 @@ pub fn register_name(offset: u32) -> Option<&'static str> {
         Some("MTA")
     } else if table(reg::VFTA, reg::VFTA_LEN) {
         Some("VFTA")
+    } else if table(reg::RETA, reg::RETA_LEN) {
+        Some("RETA")
+    } else if table(reg::RSSRK, reg::RSSRK_LEN) {
+        Some("RSSRK")
     } else if table(reg::RAL0, 2 * reg::RAR_LEN) {
         Some(["RAL", "RAH"][(offset / 4 % 2) as usize])
     } else {
@@ -303,8 +327,26 @@ layout! {
         IVAR_OTHER = 16, "IVAR: lowest bit of the entry of other causes.";
         IVAR_EVERY_WB = 1 << 31, "IVAR: each write-back of transmit descriptors interrupts.";
 
+        RFCTL_IPV6_DIS = 1 << 10, "RFCTL: IPv6 is not looked at.";
         RFCTL_ACK_DIS = 1 << 12, "RFCTL: no interrupts for ACKs.";
+        RFCTL_IPFRSP_DIS = 1 << 14, "RFCTL: fragments are not split.";
         RFCTL_EXTEN = 1 << 15, "RFCTL: receive descriptors are extended.";
+        RFCTL_IPV6_EX_DIS = 1 << 16, "RFCTL: of IPv6 with extensions the addresses are hashed.";
+
+        MRQC_ENABLE = 3, "MRQC: both bits of several receive queues.";
+        MRQC_RSS = 1, "MRQC: frames are spread over the queues by hash.";
+        MRQC_TCP_IPV4 = 1 << 16, "MRQC: TCP over IPv4 is hashed by addresses and ports.";
+        MRQC_IPV4 = 1 << 17, "MRQC: IPv4 is hashed by addresses.";
+        MRQC_TCP_IPV6 = 1 << 18, "MRQC: TCP over IPv6 is hashed by addresses and ports.";
+        MRQC_IPV6_EX = 1 << 19, "MRQC: IPv6 is hashed by addresses, or those of extensions.";
+        MRQC_IPV6 = 1 << 20, "MRQC: IPv6 is hashed by addresses.";
+        RETA_QUEUE = 1 << 7, "RETA: the queue, in a byte.";
+
+        PSRCTL_RESET = 2 | 4 << 8 | 4 << 16, "PSRCTL at power-on: 256 B, 4 KiB and 4 KiB.";
+
+        TARC_COUNT = 0x7f, "TARC: packets in a row while the other queue has some, too.";
+        TARC_ENABLE = 1 << 10, "TARC: descriptors are fetched.";
+        TARC_RESET = 3 | 1 << 10, "TARC at power-on.";
 
         MDIC_DATA = 0xffff, "MDIC: data.";
         MDIC_REG_SHIFT = 16, "MDIC: lowest bit of the register's number, 5 bits.";
@@ -327,6 +369,8 @@ layout! {
         /// RCTL: lowest bit of the multicast offset, 2 bits: address bits 47:36, 46:35, 45:34,
         /// 43:32.
         RCTL_MO_SHIFT = 12;
+        RCTL_DTYP = 3 << 10, "RCTL: both bits of the descriptors' type (82574).";
+        RCTL_DTYP_SPLIT = 1 << 10, "RCTL: descriptors split packets, if they are extended (82574).";
         RCTL_BAM = 1 << 15, "RCTL: accept broadcast.";
         /// RCTL: lowest bit of the buffer size, 2 bits: 2048, 1024, 512, 256; with BSEX (none),
         /// 16384, 8192, 4096.
@@ -338,6 +382,7 @@ layout! {
         RCTL_PMCF = 1 << 23, "RCTL: pass MAC control frames.";
         RCTL_BSEX = 1 << 25, "RCTL: the buffer size is 16 times as large.";
         RCTL_SECRC = 1 << 26, "RCTL: strip the FCS.";
+        RCTL_FLXBUF_SHIFT = 27, "RCTL: lowest bit of the buffer size in KiB, 4 bits (82574).";
 
         TCTL_EN = 1 << 1, "TCTL: transmitter on.";
         TCTL_PSP = 1 << 3, "TCTL: pad short packets.";
@@ -535,8 +580,37 @@ layout! {
 
     impl RxExtended: u32 {
         IPIDV = 1 << 9, "Status: the IP identification is valid.";
+        PACKET_SHIFT = 16, "Lowest bit of the packet's type in the status, 4 bits.";
+        PACKET_IPV4 = 1, "Packet type: IPv4.";
+        PACKET_IPV4_TRANSPORT = 2, "Packet type: IPv4 with TCP or UDP.";
+        PACKET_IPV6 = 5, "Packet type: IPv6.";
+        PACKET_IPV6_TRANSPORT = 6, "Packet type: IPv6 with TCP or UDP.";
+        RSS_TYPE = 0xf, "RSS type: which fields are hashed; 0 is none.";
+        RSS_TCP_IPV4 = 1, "RSS type: addresses and ports of TCP over IPv4.";
+        RSS_IPV4 = 2, "RSS type: addresses of IPv4.";
+        RSS_TCP_IPV6 = 3, "RSS type: addresses and ports of TCP over IPv6.";
+        RSS_IPV6_EX = 4, "RSS type: addresses of IPv6, with extensions.";
+        RSS_IPV6 = 5, "RSS type: addresses of IPv6.";
+        QUEUE_SHIFT = 8, "Lowest bit of the queue, 5 bits, beside the RSS type.";
         ERRORS_SHIFT = 24, "Lowest bit of the errors.";
         STATUS = offset_of!(RxExtended, status) as u32, "Offset of the status.";
+    }
+
+    /// The second half of a receive descriptor of packet split, as it is written back; the first
+    /// is [`RxExtended`]. As it is read, both have the addresses of four buffers (82574, section
+    /// 7.1.6).
+    struct RxSplit[DESCRIPTOR] {
+        header: U16, "Length of the headers in its lower 10 bits, and [`RxSplit::HDRSP`].";
+        length1: U16, "Bytes in the second buffer.";
+        length2: U16, "Bytes in the third buffer.";
+        length3: U16, "Bytes in the fourth buffer.";
+        reserved: U64, "Zeros.";
+    }
+
+    impl RxSplit: u16 {
+        HEADER = 0x3ff, "Length of the headers.";
+        HDRSP = 1 << 15, "The headers are in the first buffer, alone.";
+        BUFFERS: usize = 4, "Buffers of a descriptor.";
     }
 
     /// The receive descriptor (section 3.2.3).

@@ -46,12 +46,16 @@ impl Toeplitz {
     /// Returns the hash of a frame's flow: of its IP addresses and of its TCP or UDP ports. A frame
     /// without IP has 0; a fragment has no ports.
     pub fn flow(&self, frame: &[u8]) -> u32 {
-        let Ok(layers) = Layers::of(frame) else { return 0 };
+        Layers::of(frame).map_or(0, |layers| self.of(frame, &layers, true))
+    }
+
+    /// Returns the hash of a frame's IP addresses, and with `ports` of its TCP or UDP ports.
+    pub fn of(&self, frame: &[u8], layers: &Layers, ports: bool) -> u32 {
         let (addresses, bytes) = match layers.ip {
             Ip::V4 => (usize::from(layers.l3) + 12, 8),
             Ip::V6 => (usize::from(layers.l3) + 8, 32),
         };
-        let ports = if layers.transport.is_some() { 4 } else { 0 };
+        let ports = if ports && layers.transport.is_some() { 4 } else { 0 };
         let l4 = usize::from(layers.l4);
         let parts = [frame.get(addresses..addresses + bytes), frame.get(l4..l4 + ports)];
         let (mut input, mut len) = ([0; INPUT], 0);

@@ -376,9 +376,9 @@ impl E1000 {
     fn begin_read<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         let (tx_work, tx_fetch) = self.tx_dma_due();
         let rx_fetch = self.rx_fetch_due();
-        if rx_fetch <= t && self.rx.ring.is_dry() {
+        if rx_fetch <= t && self.rx.is_dry(t) {
             self.rx_fetch(p, t);
-        } else if tx_work <= t {
+        } else if tx_work <= t && !(tx_fetch <= t && self.tx_is_dry(t)) {
             self.tx_work(p, t);
         } else if tx_fetch <= t {
             self.tx_fetch(p, t);
@@ -440,9 +440,14 @@ impl EventSource for E1000 {
         let hung = Fact::State(self.counters.hangs > 0);
         tell("hung by a packet beyond its FIFO or by an erratum", hung);
         for (names, ring) in [
-            (["TX descriptors", "TDH", "TDT"], &self.tx.ring),
-            (["RX descriptors", "RDH", "RDT"], &self.rx.ring),
+            (["TX descriptors", "TDH", "TDT"], &self.tx.queues[0].ring),
+            (["RX descriptors", "RDH", "RDT"], &self.rx.rings[0]),
+            (["TX descriptors 1", "TDH1", "TDT1"], &self.tx.queues[1].ring),
+            (["RX descriptors 1", "RDH1", "RDT1"], &self.rx.rings[1]),
         ] {
+            if ring.size() == 0 && names[0].ends_with('1') {
+                continue;
+            }
             let values = [ring.size(), ring.head, ring.tail];
             names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Number(v.into())));
             tell("of them outstanding", Fact::Number(ring.left().into()));

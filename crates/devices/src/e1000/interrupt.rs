@@ -278,16 +278,18 @@ fn eitr(offset: u32) -> Option<usize> {
     (i.is_multiple_of(4) && i / 4 < VECTORS).then_some(i / 4)
 }
 
-/// A pair of delay timers.
+/// A pair of delay timers, of all queues.
 #[derive(Clone, Debug)]
 pub(super) struct Delay {
     packet: Time,
     absolute: Time,
+    /// Queues whose packets started it: bits.
+    queues: u32,
 }
 
 impl Default for Delay {
     fn default() -> Delay {
-        Delay { packet: Time::NEVER, absolute: Time::NEVER }
+        Delay { packet: Time::NEVER, absolute: Time::NEVER, queues: 0 }
     }
 }
 
@@ -297,8 +299,10 @@ impl Delay {
         self.packet.min(self.absolute)
     }
 
-    /// A packet: `packet` units from now, at most `absolute` (0: no limit) from the first.
-    pub(super) fn start(&mut self, at: Time, packet: u32, absolute: u32) {
+    /// A packet of a queue: `packet` units from now, at most `absolute` (0: no limit) from the
+    /// first.
+    pub(super) fn start(&mut self, at: Time, queue: usize, packet: u32, absolute: u32) {
+        self.queues |= 1 << queue;
         self.packet = at + DELAY_UNIT * u64::from(packet);
         if absolute != 0 && self.absolute == Time::NEVER {
             self.absolute = at + DELAY_UNIT * u64::from(absolute);
@@ -312,8 +316,17 @@ impl Delay {
         }
     }
 
-    pub(super) fn stop(&mut self) {
-        *self = Delay::default();
+    /// Takes a queue out, and stops if there is no other.
+    pub(super) fn stop(&mut self, queue: usize) {
+        self.queues &= !(1 << queue);
+        if self.queues == 0 {
+            *self = Delay::default();
+        }
+    }
+
+    /// Ends. Returns the bits of its queues; without a packet, that of the first.
+    pub(super) fn end(&mut self) -> u32 {
+        core::mem::take(self).queues.max(1)
     }
 }
 

@@ -19,6 +19,7 @@ mod phy;
 mod receive;
 mod registers;
 mod ring;
+mod rss;
 mod stats;
 mod transmit;
 mod wire;

@@ -8,7 +8,8 @@
 
 use super::config::{Slot, Variant};
 use super::device::{E1000, Forbidden};
-use super::ring::{LEN_MASK, Ring};
+use super::ring::{LEN_MASK, QUEUES, Ring};
+use super::rss::Rss;
 use super::{filter::RAH_MASK, interrupt::TIMER};
 use alloc::boxed::Box;
 use doorbell_hal::{Port, Reg, Time};
@@ -17,10 +18,11 @@ use doorbell_layout::e1000::{
     CTRL_RST, CTRL_SLU, CTRL_SPD_1000, CTRL_TFCE, EECD_AUTO_RD, EECD_DO, EECD_GNT, EECD_PRES,
     EECD_REQ, EEMNGCTL_CFG_DONE, EERD_ADDR_SHIFT, EERD_ADDR_SHIFT_82574, EERD_DATA_SHIFT,
     EERD_DONE, EERD_DONE_82574, EERD_START, INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR,
-    MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_EN,
-    RCTL_LBM_MAC, RFCTL_EXTEN, STATUS_BUS64, STATUS_FD, STATUS_GIO_ENABLED, STATUS_LU,
-    STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, SWSM_SMBI, SWSM_SWESMBI, TCTL_EN, TIMER_FPD, io,
-    phy, reg, reg::stat,
+    MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT,
+    PSRCTL_RESET, RCTL_DTYP, RCTL_DTYP_SPLIT, RCTL_EN, RCTL_LBM_MAC, RFCTL_EXTEN, RxSplit,
+    STATUS_BUS64, STATUS_FD, STATUS_GIO_ENABLED, STATUS_LU, STATUS_PCI66, STATUS_PCIX_MODE,
+    STATUS_TXOFF, SWSM_SMBI, SWSM_SWESMBI, TARC_COUNT, TARC_ENABLE, TARC_RESET, TCTL_EN, TIMER_FPD,
+    io, phy, reg, reg::stat,
 };
 use doorbell_packet::vlan;
 
@@ -67,12 +69,21 @@ pub(super) struct Registers {
 struct Newest {
     extcnf: u32,
     phy_ctrl: u32,
-    tarc: u32,
+    /// Of each queue.
+    tarc: [u32; QUEUES],
     rfctl: u32,
+    psrctl: u32,
+    rss: Rss,
     gcr: u32,
     gcr2: u32,
     swsm: u32,
     eewr: u32,
+}
+
+impl Newest {
+    fn new() -> Newest {
+        Newest { tarc: [TARC_RESET; QUEUES], psrctl: PSRCTL_RESET, ..Newest::default() }
+    }
 }
 
 impl Registers {
@@ -84,7 +95,7 @@ impl Registers {
             vet: vlan::TPID.into(),
             pba,
             memory,
-            newest: variant.is_82574().then(Box::default),
+            newest: variant.is_82574().then(|| Box::new(Newest::new())),
             ..Registers::default()
         }
     }
@@ -103,6 +114,30 @@ impl Registers {
     #[inline]
     pub(super) fn is_extended(&self) -> bool {
         self.newest.as_ref().is_some_and(|n| n.rfctl & RFCTL_EXTEN != 0)
+    }
+
+    /// Returns the sizes of a descriptor's buffers if descriptors split packets (82574 7.1.6).
+    pub(super) fn split_sizes(&self) -> Option<[usize; RxSplit::BUFFERS]> {
+        let n = self.newest.as_ref().filter(|n| n.rfctl & RFCTL_EXTEN != 0)?;
+        let field = |shift: u32, mask: u32| (n.psrctl >> shift & mask) as usize;
+        let kib = |shift| field(shift, 0x3f) << 10;
+        (self.rctl & RCTL_DTYP == RCTL_DTYP_SPLIT)
+            .then(|| [field(0, 0x7f) << 7, kib(8), kib(16), kib(24)])
+    }
+
+    /// Returns RFCTL, and what hashes frames, of an 82574 whose receive descriptors are extended.
+    pub(super) fn parsing(&mut self) -> Option<(u32, &mut Rss)> {
+        let n = self.newest.as_mut().filter(|n| n.rfctl & RFCTL_EXTEN != 0)?;
+        Some((n.rfctl, &mut n.rss))
+    }
+
+    /// Returns the packets in a row that a transmit queue may send while the other one has some,
+    /// or `None` if it is off (82574 10.2.6).
+    #[inline]
+    pub(super) fn turn(&self, queue: usize) -> Option<u32> {
+        let Some(n) = &self.newest else { return (queue == 0).then_some(u32::MAX) };
+        let tarc = n.tarc[queue];
+        (tarc & TARC_ENABLE != 0).then(|| (tarc & TARC_COUNT).max(1))
     }
 
     /// CTRL_EXT says that a message disables its causes by IAM.
@@ -150,7 +185,9 @@ impl Registers {
             reg::FCAH => (&mut self.fcah, 0xffff),
             reg::FCT => (&mut self.fct, 0xffff),
             reg::VET => (&mut self.vet, 0xffff),
-            reg::RCTL => (&mut self.rctl, 0x07ff_fffe),
+            reg::RCTL => {
+                (&mut self.rctl, if self.newest.is_some() { 0x7fff_fffe } else { 0x07ff_fffe })
+            }
             reg::FCTTV => (&mut self.fcttv, 0xffff),
             reg::TXCW => (&mut self.txcw, 0xc000_ffff),
             reg::TCTL => (&mut self.tctl, !0),
@@ -175,11 +212,13 @@ impl Registers {
         Some(match offset {
             reg::EXTCNF_CTRL => (&mut n.extcnf, 0x0fff_002f),
             reg::PHY_CTRL => (&mut n.phy_ctrl, 0xffff),
-            reg::TARC0 => (&mut n.tarc, 0x7fff_ffff),
+            reg::TARC0 => (&mut n.tarc[0], 0x7fff_ffff),
+            reg::TARC1 => (&mut n.tarc[1], 0x7fff_ffff),
+            reg::PSRCTL => (&mut n.psrctl, 0x3f3f_3f7f),
             reg::RFCTL => (&mut n.rfctl, 0x0003_ffff),
             reg::GCR => (&mut n.gcr, !0),
             reg::GCR2 => (&mut n.gcr2, !0),
-            _ => return None,
+            _ => return n.rss.register(offset),
         })
     }
 
@@ -198,6 +237,11 @@ impl Registers {
 fn within(offset: u32, base: u32, n: u32) -> Option<usize> {
     let i = offset.wrapping_sub(base) / 4;
     (offset >= base && i < n).then_some(i as usize)
+}
+
+/// Returns the register of the first queue that is like this one of the second.
+const fn of_second(offset: u32) -> u32 {
+    offset.wrapping_sub(reg::QUEUE)
 }
 
 /// Registers of a ring, from its first.
@@ -292,18 +336,8 @@ impl E1000 {
             reg::ITR => self.irq.line.itr,
             reg::IMS => self.irq.mask,
             reg::PBA => self.regs.pba | self.regs.memory.saturating_sub(self.regs.pba) << 16,
-            reg::RDBAL => self.rx.ring.base as u32,
-            reg::RDBAH => (self.rx.ring.base >> 32) as u32,
-            reg::RDLEN => self.rx.ring.len,
-            reg::RDH => self.rx.ring.head,
-            reg::RDT => self.rx.ring.tail,
-            reg::RXDCTL => self.rx.ring.control(),
-            reg::TDBAL => self.tx.ring.base as u32,
-            reg::TDBAH => (self.tx.ring.base >> 32) as u32,
-            reg::TDLEN => self.tx.ring.len,
-            reg::TDH => self.tx.ring.head,
-            reg::TDT => self.tx.ring.tail,
-            reg::TXDCTL => self.tx.ring.control(),
+            RX_FIRST..=RX_LAST if is_of_ring(offset) => read_ring(&self.rx.rings[0], offset),
+            TX_FIRST..=TX_LAST if is_of_ring(offset) => read_ring(&self.tx.queues[0].ring, offset),
             reg::stat::FIRST..=reg::stat::LAST => self.stats.read(offset),
             _ => {
                 if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
@@ -378,7 +412,13 @@ impl E1000 {
                 Some(core::mem::replace(&mut n.swsm, taken))
             }
             stat::IAC..=stat::ICRXOC => Some(self.stats.read(offset)),
-            _ => self.irq.read(offset),
+            _ => match of_second(offset) {
+                r @ RX_FIRST..=RX_LAST if is_of_ring(r) => Some(read_ring(&self.rx.rings[1], r)),
+                r @ TX_FIRST..=TX_LAST if is_of_ring(r) => {
+                    Some(read_ring(&self.tx.queues[1].ring, r))
+                }
+                _ => self.irq.read(offset),
+            },
         }
     }
 
@@ -386,6 +426,9 @@ impl E1000 {
     fn write_newest(&mut self, at: Time, offset: u32, v: u32) -> bool {
         if let Some((old, bits)) = self.regs.newest(offset) {
             *old = v & bits;
+            if offset == reg::RFCTL {
+                self.form_changed();
+            }
             return true;
         }
         let Some(n) = &mut self.regs.newest else { return false };
@@ -399,7 +442,11 @@ impl E1000 {
             }
             reg::SWSM => n.swsm = v & (SWSM_SMBI | SWSM_SWESMBI | 1 << 3),
             reg::EEMNGCTL | reg::FWSM => {}
-            _ => return self.irq.write(at, offset, v),
+            _ => match of_second(offset) {
+                r @ RX_FIRST..=RX_LAST if is_of_ring(r) => self.write_rx_ring(at, 1, r, v),
+                r @ TX_FIRST..=TX_LAST if is_of_ring(r) => self.write_tx_ring(at, 1, r, v),
+                _ => return self.irq.write(at, offset, v),
+            },
         }
         true
     }
@@ -412,11 +459,13 @@ impl E1000 {
             // The timers' registers have one bit more: end the wait now.
             match offset {
                 reg::RDTR if v & TIMER_FPD != 0 => {
-                    self.rx.delay.expire(at, self.rx.ring.any_waiting());
+                    self.rx.delay.expire(at, self.rx.rings.iter().any(Ring::any_waiting));
                 }
                 reg::TIDV if v & TIMER_FPD != 0 => {
-                    self.tx.delay.expire(at, self.tx.ring.any_waiting());
+                    let waiting = self.tx.queues.iter().any(|q| q.ring.any_waiting());
+                    self.tx.delay.expire(at, waiting);
                 }
+                reg::RCTL => self.form_changed(),
                 _ => {}
             }
             return;
@@ -467,29 +516,8 @@ impl E1000 {
                 self.irq.set_itr(if self.cfg.variant.moderates() { v & 0xffff } else { 0 });
             }
             reg::PBA => self.regs.pba = v & 0xffff,
-            reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
-                self.counters.rx_doorbells += u64::from(offset == reg::RDT);
-                let enabled = self.regs.rctl & RCTL_EN != 0;
-                self.forbidden.ring(&self.rx.ring, offset - reg::RDBAL, v, enabled);
-                if write_ring(&mut self.rx.ring, at, offset - reg::RDBAL, v) {
-                    self.rx.restart();
-                }
-                let nonsense = self.rx.ring.tail >= self.rx.ring.size().max(1);
-                self.counters.bad_doorbells += u64::from(offset == reg::RDT && nonsense);
-            }
-            reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH | reg::TDT | reg::TXDCTL => {
-                self.counters.tx_doorbells += u64::from(offset == reg::TDT);
-                let (enabled, no_link) =
-                    (self.regs.tctl & TCTL_EN != 0, self.regs.ctrl & CTRL_SLU == 0);
-                self.forbidden.ring(&self.tx.ring, offset - reg::TDBAL, v, enabled);
-                let announces = offset == reg::TDT && v != self.tx.ring.tail;
-                self.forbidden.without_link += u64::from(announces && no_link);
-                if write_ring(&mut self.tx.ring, at, offset - reg::TDBAL, v) {
-                    self.tx.restart();
-                }
-                let nonsense = self.tx.ring.tail >= self.tx.ring.size().max(1);
-                self.counters.bad_doorbells += u64::from(offset == reg::TDT && nonsense);
-            }
+            RX_FIRST..=RX_LAST if is_of_ring(offset) => self.write_rx_ring(at, 0, offset, v),
+            TX_FIRST..=TX_LAST if is_of_ring(offset) => self.write_tx_ring(at, 0, offset, v),
             _ => {
                 if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
                     self.filter.mta[i] = v;
@@ -501,6 +529,43 @@ impl E1000 {
                     self.counters.ignored_writes += 1;
                 }
             }
+        }
+    }
+
+    /// Writes a register of receive ring `i`; `offset` is that of ring 0.
+    fn write_rx_ring(&mut self, at: Time, i: usize, offset: u32, v: u32) {
+        let (offset, ring) = (offset - reg::RDBAL, &mut self.rx.rings[i]);
+        self.counters.rx_doorbells += u64::from(offset == TAIL);
+        self.forbidden.ring(ring, offset, v, self.regs.rctl & RCTL_EN != 0);
+        let moved = write_ring(ring, at, offset, v);
+        let nonsense = ring.tail >= ring.size().max(1);
+        self.counters.bad_doorbells += u64::from(offset == TAIL && nonsense);
+        if moved {
+            self.rx.restart(i);
+        }
+    }
+
+    /// Writes a register of transmit ring `i`; `offset` is that of ring 0.
+    fn write_tx_ring(&mut self, at: Time, i: usize, offset: u32, v: u32) {
+        let (offset, ring) = (offset - reg::TDBAL, &mut self.tx.queues[i].ring);
+        self.counters.tx_doorbells += u64::from(offset == TAIL);
+        self.forbidden.ring(ring, offset, v, self.regs.tctl & TCTL_EN != 0);
+        let announces = offset == TAIL && v != ring.tail;
+        let no_link = self.regs.ctrl & CTRL_SLU == 0;
+        self.forbidden.without_link += u64::from(announces && no_link);
+        let moved = write_ring(ring, at, offset, v);
+        let nonsense = ring.tail >= ring.size().max(1);
+        self.counters.bad_doorbells += u64::from(offset == TAIL && nonsense);
+        if moved {
+            self.tx.restart(i);
+        }
+    }
+
+    /// RCTL or RFCTL has been written: receive descriptors may be of another size.
+    fn form_changed(&mut self) {
+        let pieces = if self.regs.split_sizes().is_some() { 2 } else { 1 };
+        for ring in &mut self.rx.rings {
+            ring.set_pieces(pieces);
         }
     }
 
@@ -536,6 +601,31 @@ impl E1000 {
         if v & MDIC_INT_EN != 0 {
             self.irq.raise(at, INT_MDAC);
         }
+    }
+}
+
+/// Registers of the first ring of each direction.
+const RX_FIRST: u32 = reg::RDBAL;
+const RX_LAST: u32 = reg::RXDCTL;
+const TX_FIRST: u32 = reg::TDBAL;
+const TX_LAST: u32 = reg::TXDCTL;
+/// The last register of a ring, from its first.
+const CONTROL: u32 = reg::RXDCTL - reg::RDBAL;
+
+/// Returns true if a register between the first and the last of a ring is the ring's.
+const fn is_of_ring(offset: u32) -> bool {
+    matches!(offset & 0xff, 0 | 4 | LEN | HEAD | TAIL | CONTROL)
+}
+
+/// Reads a ring's register. Its offset is that of any queue.
+fn read_ring(ring: &Ring, offset: u32) -> u32 {
+    match offset & 0xff {
+        0 => ring.base as u32,
+        4 => (ring.base >> 32) as u32,
+        LEN => ring.len,
+        HEAD => ring.head,
+        TAIL => ring.tail,
+        _ => ring.control(),
     }
 }
 

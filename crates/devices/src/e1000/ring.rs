@@ -1,9 +1,10 @@
-//! A descriptor ring as the chip sees it; transmit and receive have one each.
+//! A descriptor ring as the chip sees it; each queue of transmit and receive has one.
 //!
 //! With nothing on chip it fetches all up to the tail; below PTHRESH it prefetches if HTHRESH are
 //! in memory, never past the tail or the ring's end. Descriptors wait for write-back until WTHRESH
 //! are there or they are flushed; runs of neighbours are one write. Head or tail outside the ring
-//! announce nothing; moving base, length or head drops what was fetched.
+//! announce nothing; moving base, length or head drops what was fetched. A descriptor of packet
+//! split is two of 16 bytes here, as head, tail, length and thresholds count it (82574 7.1.6).
 //!
 //! Source: SDM 3.2.4, 3.3, 3.4, 13.4.25 to 13.4.46.
 
@@ -13,6 +14,8 @@ use doorbell_layout::e1000::{
     DCTL_GRAN, DCTL_HTHRESH_SHIFT, DCTL_PTHRESH_SHIFT, DCTL_WTHRESH_SHIFT, DESCRIPTOR,
 };
 
+/// Queues of each direction; only the 82574 has the second.
+pub(super) const QUEUES: usize = 2;
 /// Descriptors on chip.
 pub(super) const ON_CHIP: usize = 64;
 /// Bytes of a descriptor.
@@ -74,6 +77,8 @@ pub(super) struct Ring {
     /// The fields of `control`.
     thresholds: Thresholds,
     line: u32,
+    /// Pieces of 16 bytes of a descriptor: 1 or 2.
+    pieces: usize,
     /// Time of the driver's last tail write.
     told: Time,
     /// Next to fetch.
@@ -83,7 +88,7 @@ pub(super) struct Ring {
     wanted: u32,
     /// On chip, and when they arrived.
     chip: VecDeque<(Time, Desc)>,
-    /// The first one's arrival; `NEVER` if there is none.
+    /// The arrival of all pieces of the first one; `NEVER` if it is not there.
     pub(super) arrived: Time,
     /// Used, and not yet written back.
     waiting: VecDeque<(Iova, Desc)>,
@@ -93,8 +98,8 @@ impl Ring {
     pub(super) fn new(line: u32, control: u32) -> Ring {
         let (chip, waiting) = (VecDeque::with_capacity(ON_CHIP), VecDeque::with_capacity(ON_CHIP));
         let thresholds = Thresholds::of(control, line);
-        let arrived = Time::NEVER;
-        Ring { control, thresholds, line, chip, arrived, waiting, ..Ring::default() }
+        let (pieces, arrived) = (1, Time::NEVER);
+        Ring { control, thresholds, line, pieces, chip, arrived, waiting, ..Ring::default() }
     }
 
     /// Descriptors in the ring.
@@ -149,7 +154,18 @@ impl Ring {
     /// came or went.
     pub(super) fn update(&mut self) {
         self.wanted = self.wants();
-        self.arrived = self.chip.front().map_or(Time::NEVER, |d| d.0);
+        self.arrived = self.chip.get(self.pieces - 1).map_or(Time::NEVER, |d| d.0);
+    }
+
+    /// Sets the pieces of a descriptor, 1 or 2.
+    pub(super) fn set_pieces(&mut self, pieces: usize) {
+        self.pieces = pieces;
+        self.update();
+    }
+
+    /// Returns the pieces of a descriptor.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// The driver moved the ring, or the chip's place in it.
@@ -162,7 +178,7 @@ impl Ring {
 
     /// Returns the number of descriptors that the chip would fetch now.
     fn wants(&self) -> u32 {
-        let (dry, t) = (self.chip.is_empty(), self.thresholds);
+        let (dry, t) = (self.is_dry(), self.thresholds);
         if !dry && self.chip.len() as u32 >= t.prefetch {
             return 0;
         }
@@ -187,7 +203,7 @@ impl Ring {
 
     /// Returns true if all work waits for a fetch.
     pub(super) fn is_dry(&self) -> bool {
-        self.chip.is_empty()
+        self.chip.len() < self.pieces
     }
 
     fn place(&self, index: u32) -> Iova {

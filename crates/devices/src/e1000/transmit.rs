@@ -5,13 +5,17 @@
 //! are kept. A descriptor is done when its data are on the chip (82544 with RPS: sent). With
 //! WTHRESH 0 only those with RS are reported. IDE starts TIDV and TADV instead of an interrupt.
 //!
-//! Source: SDM 3.3 to 3.6, 13.4.33 to 13.4.46.
+//! An 82574 has two queues, each with its ring and contexts; FIFO and timers are shared. A packet
+//! is read whole before one of the other queue; while both have some, each has as many in a row as
+//! its TARC says, the segments of a large send among them.
+//!
+//! Source: SDM 3.3 to 3.6, 13.4.33 to 13.4.46; 82574 7.2, 10.2.6.
 
 use super::config::{Config, Slot, Variant};
 use super::device::E1000;
 use super::interrupt::{Delay, TIMER};
 use super::offload::{self, Context};
-use super::ring::{Desc, Ring};
+use super::ring::{Desc, QUEUES, Ring};
 use super::wire::TxFrame;
 use crate::common::bad;
 use alloc::{collections::VecDeque, vec::Vec};
@@ -55,16 +59,28 @@ struct Packet {
     before: u32,
 }
 
-/// The transmit side.
-#[derive(Debug, Default)]
-pub(super) struct Transmitter {
+/// A queue.
+#[derive(Debug)]
+pub(super) struct TxQueue {
     pub(super) ring: Ring,
-    pub(super) delay: Delay,
     /// Plain, and for segmentation.
     contexts: [Context; 2],
     packet: Packet,
     /// Bytes of the current descriptor that have been read.
     offset: u32,
+    /// Among the descriptors that wait is one to interrupt for without delay.
+    immediate: bool,
+}
+
+/// The transmit side.
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    pub(super) queues: [TxQueue; QUEUES],
+    /// The queue whose packet is being read, or was.
+    active: usize,
+    /// Packets that it may still read before one of the other.
+    turn: u32,
+    pub(super) delay: Delay,
     /// The arrival of the read under way; `NEVER`: none is, or DMA has failed.
     pub(super) arrives: Time,
     /// Bytes of that read.
@@ -83,32 +99,67 @@ pub(super) struct Transmitter {
     pub(super) paused: Time,
     /// A pause frame to be sent: since when, its time.
     pub(super) pause: Option<(Time, u16)>,
-    /// Among the descriptors that wait is one to interrupt for without delay.
-    immediate: bool,
 }
 
 impl Transmitter {
     pub(super) fn new(cfg: &Config) -> Transmitter {
-        let ring = Ring::new(cfg.cache_line, 0);
-        Transmitter { ring, arrives: Time::NEVER, ..Transmitter::default() }
+        let queue = || TxQueue {
+            ring: Ring::new(cfg.cache_line, 0),
+            contexts: [Context::default(); 2],
+            packet: Packet::default(),
+            offset: 0,
+            immediate: false,
+        };
+        Transmitter {
+            queues: [(); QUEUES].map(|()| queue()),
+            // Its turn is over, and queue 0 begins.
+            active: QUEUES - 1,
+            turn: 0,
+            delay: Delay::default(),
+            arrives: Time::NEVER,
+            arriving: 0,
+            fifo: VecDeque::new(),
+            used: 0,
+            blocked: false,
+            hung: false,
+            sending: None,
+            quiet: Time::ZERO,
+            paused: Time::ZERO,
+            pause: None,
+        }
     }
 
-    /// The driver has moved the ring: a packet half read is lost with it.
-    pub(super) fn restart(&mut self) {
-        self.ring.restart();
-        self.offset = 0;
-        self.arrives = Time::NEVER;
-        self.packet = Packet::default();
-        self.blocked = false;
-        self.immediate = false;
+    /// The driver has moved a ring: a packet half read is lost with it.
+    pub(super) fn restart(&mut self, queue: usize) {
+        let q = &mut self.queues[queue];
+        q.ring.restart();
+        q.offset = 0;
+        q.packet = Packet::default();
+        q.immediate = false;
+        if queue == self.active {
+            self.arrives = Time::NEVER;
+            self.blocked = false;
+        }
     }
+
+    /// The queue whose packet is being read.
+    #[inline]
+    fn active(&mut self) -> &mut TxQueue {
+        &mut self.queues[self.active]
+    }
+}
+
+/// Returns the causes of an interrupt for packets of the queues of these bits.
+const fn causes(queues: u32) -> u32 {
+    INT_TXDW | (INT_TXQ0 * queues)
 }
 
 impl E1000 {
     // ---- fetch ----
 
     fn tx_runs(&self) -> bool {
-        !self.halted && !self.tx.hung && (self.regs.tctl & TCTL_EN != 0 || self.tx.packet.open)
+        let on = self.regs.tctl & TCTL_EN != 0 || self.tx.queues[self.tx.active].packet.open;
+        !self.halted && !self.tx.hung && on
     }
 
     /// Returns the times from which the next piece of work and the next fetch can begin.
@@ -118,20 +169,61 @@ impl E1000 {
             return (Time::NEVER, Time::NEVER);
         }
         let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
-        let work = if free { self.tx.ring.arrived } else { Time::NEVER };
-        (work, self.tx.ring.fetch_due())
+        let active = &self.tx.queues[self.tx.active];
+        let (mut work, mut fetch) = (Time::NEVER, Time::NEVER);
+        for (i, q) in self.tx.queues.iter().enumerate() {
+            if self.regs.turn(i).is_some() {
+                fetch = fetch.min(q.ring.fetch_due());
+                work = work.min(q.ring.arrived);
+            }
+        }
+        if active.packet.open {
+            work = active.ring.arrived;
+        }
+        (if free { work } else { Time::NEVER }, fetch)
     }
 
+    /// Returns the queue that fetches by `t`, if it is dry, or is not.
+    fn tx_fetching(&self, t: Time, dry: bool) -> Option<usize> {
+        let due = |q: &TxQueue| q.ring.fetch_due() <= t && q.ring.is_dry() == dry;
+        (0..QUEUES).find(|i| due(&self.tx.queues[*i]) && self.regs.turn(*i).is_some())
+    }
+
+    /// Returns true if a queue without descriptors fetches by `t`.
+    pub(super) fn tx_is_dry(&self, t: Time) -> bool {
+        self.tx_fetching(t, true).is_some()
+    }
+
+    /// Fetches, for a queue without descriptors first.
     pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
-        let read = self.tx.ring.fetch(p, t);
+        let Some(i) = self.tx_fetching(t, true).or_else(|| self.tx_fetching(t, false)) else {
+            return;
+        };
+        let read = self.tx.queues[i].ring.fetch(p, t);
         self.fetched(read);
+    }
+
+    /// Turns to the other queue, between two packets, if it has some and this one has none or has
+    /// had its turn.
+    #[inline]
+    fn take_turns(&mut self, t: Time) {
+        let ready = |i: usize| self.regs.turn(i).filter(|_| self.tx.queues[i].ring.arrived <= t);
+        let other = self.tx.active ^ 1;
+        if let Some(turn) = ready(other)
+            && (self.tx.turn == 0 || ready(self.tx.active).is_none())
+        {
+            (self.tx.active, self.tx.turn) = (other, turn);
+        }
     }
 
     // ---- data ----
 
     /// Begins with the next piece of the next descriptor.
     pub(super) fn tx_work<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some((_, d)) = self.tx.ring.front() else { return };
+        if !self.tx.active().packet.open {
+            self.take_turns(t);
+        }
+        let Some((_, d)) = self.tx.active().ring.front() else { return };
         let word = d.high as u32;
         let extended = word & tx_word::DEXT != 0;
         let kind = word & tx_word::DTYP;
@@ -143,11 +235,12 @@ impl E1000 {
             }
             return self.tx_done(p, t);
         }
-        if !self.tx.packet.open {
+        if !self.tx.active().packet.open {
             self.open_packet(d, word, extended);
         }
         let length = word & if extended { tx_word::LENGTH } else { LEGACY_LENGTH };
-        if d.low == 0 || self.tx.packet.discard || self.tx.offset >= length {
+        let TxQueue { packet, offset, .. } = self.tx.active();
+        if d.low == 0 || packet.discard || *offset >= length {
             return self.tx_data_done(p, t, d);
         }
         if self.erratum(d.low, length) {
@@ -155,8 +248,8 @@ impl E1000 {
             self.counters.hangs += 1;
             return;
         }
-        let packet = &mut self.tx.packet;
-        let context = &self.tx.contexts[1];
+        let TxQueue { packet, contexts, offset, .. } = &mut self.tx.queues[self.tx.active];
+        let (context, offset) = (&contexts[1], *offset);
         let goal =
             if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
         let have = packet.bytes.len();
@@ -166,7 +259,7 @@ impl E1000 {
             self.counters.tx_discarded += 1;
             return;
         }
-        let left = (length - self.tx.offset).min(self.cfg.max_read);
+        let left = (length - offset).min(self.cfg.max_read);
         let least = left.min((goal - have) as u32);
         let taken = self.tx.used + have + least as usize;
         if taken > self.regs.tx_fifo() {
@@ -190,7 +283,7 @@ impl E1000 {
             *into = self.spare.reuse();
         }
         into.resize(kept + n as usize, 0);
-        let from = Iova(d.low) + u64::from(self.tx.offset);
+        let from = Iova(d.low) + u64::from(offset);
         match p.read(t, from, &mut into[kept..]) {
             Ok(arrived) => {
                 self.counters.data_reads += 1;
@@ -207,7 +300,8 @@ impl E1000 {
         if !self.cfg.errata || !matches!(self.cfg.slot, Slot::PciX { .. }) {
             return false;
         }
-        let first = self.tx.packet.fresh && self.tx.offset == 0;
+        let q = &self.tx.queues[self.tx.active];
+        let first = q.packet.fresh && q.offset == 0;
         let last_byte = address.wrapping_add(u64::from(length) - 1);
         (first && length > MAX_FIRST_PCIX)
             || (self.cfg.variant == Variant::I82544Gc && length > 4 && last_byte & 4 == 0)
@@ -216,20 +310,20 @@ impl E1000 {
     fn load_context(&mut self, d: Desc, word: u32) {
         self.counters.contexts += 1;
         if let Ok(c) = ContextTx::read_from_bytes(&d.to_bytes()) {
-            self.tx.contexts[usize::from(word & tx_word::TSE != 0)] = Context::of(c);
+            self.tx.active().contexts[usize::from(word & tx_word::TSE != 0)] = Context::of(c);
         }
     }
 
     fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
         let large = extended && word & tx_word::TSE != 0;
-        let p = &mut self.tx.packet;
+        let TxQueue { packet: p, contexts, .. } = &mut self.tx.queues[self.tx.active];
         (p.open, p.large, p.fresh, p.discard) = (true, large, true, false);
         p.options = if extended { (d.high >> 40) as u8 } else { 0 };
         if large {
             p.bytes = self.spare.take();
             p.header.clear();
             (p.segments, p.before) = (0, 0);
-            let c = &self.tx.contexts[1];
+            let c = &contexts[1];
             if c.header == 0 || c.mss == 0 || usize::from(c.header) + usize::from(c.mss) > MAX {
                 p.discard = true;
                 self.counters.tx_discarded += 1;
@@ -241,13 +335,15 @@ impl E1000 {
     /// A piece is on the chip.
     pub(super) fn tx_arrived<P: Port>(&mut self, p: &mut P, t: Time) {
         self.tx.arrives = Time::NEVER;
-        let Some((_, d)) = self.tx.ring.front() else { return };
-        self.tx.offset += self.tx.arriving;
-        self.tx.packet.fresh = false;
+        let arriving = self.tx.arriving;
+        let q = self.tx.active();
+        let Some((_, d)) = q.ring.front() else { return };
+        q.offset += arriving;
+        q.packet.fresh = false;
         let word = d.high as u32;
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
-        let (ends, end) = (self.tx.offset >= length, word & tx_word::EOP != 0);
-        if self.tx.packet.large {
+        let (ends, end) = (q.offset >= length, word & tx_word::EOP != 0);
+        if q.packet.large {
             self.cut(t, d, ends && end);
         }
         if ends {
@@ -257,13 +353,14 @@ impl E1000 {
 
     /// Makes segments of the data that have been read. `end`: they are the packet's last.
     fn cut(&mut self, t: Time, d: Desc, end: bool) {
-        let c = &self.tx.contexts[1];
+        let q = self.tx.active();
+        let c = &q.contexts[1];
         let goal = usize::from(c.header) + usize::from(c.mss);
-        let ahead = core::mem::take(&mut self.tx.packet.ahead);
+        let ahead = core::mem::take(&mut q.packet.ahead);
         let mut rest = &ahead[..];
         // What comes after PAYLEN is read and not sent.
-        while !rest.is_empty() && !self.tx.packet.discard {
-            let packet = &mut self.tx.packet;
+        while !rest.is_empty() && !self.tx.active().packet.discard {
+            let packet = &mut self.tx.active().packet;
             let (piece, after) = rest.split_at(rest.len().min(goal - packet.bytes.len()));
             packet.bytes.extend_from_slice(piece);
             rest = after;
@@ -271,15 +368,15 @@ impl E1000 {
                 self.segment(t, d, end && rest.is_empty());
             }
         }
-        self.tx.packet.ahead = ahead;
+        self.tx.active().packet.ahead = ahead;
     }
 
     /// All of the data descriptor in front, `d`, is on the chip.
     #[inline(always)]
     fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time, d: Desc) {
         if d.high as u32 & tx_word::EOP != 0 {
-            let packet = &self.tx.packet;
-            let (len, header) = (packet.bytes.len(), usize::from(self.tx.contexts[1].header));
+            let TxQueue { packet, contexts, .. } = &self.tx.queues[self.tx.active];
+            let (len, header) = (packet.bytes.len(), usize::from(contexts[1].header));
             match () {
                 () if packet.discard => {}
                 () if !packet.large => self.finish(t, d),
@@ -290,14 +387,14 @@ impl E1000 {
                 () if len > header || packet.segments == 0 => self.segment(t, d, true),
                 () => {}
             }
-            if self.tx.packet.segments > 0 {
+            let packet = &mut self.tx.queues[self.tx.active].packet;
+            if packet.segments > 0 {
                 self.counters.large_sends += 1;
                 self.stats.count(stat::TSCTC);
             }
-            let bytes = core::mem::take(&mut self.tx.packet.bytes);
-            self.spare.push(bytes);
-            self.tx.packet.open = false;
-            self.tx.packet.segments = 0;
+            self.tx.turn = self.tx.turn.saturating_sub(packet.segments.max(1));
+            self.spare.push(core::mem::take(&mut packet.bytes));
+            (packet.open, packet.segments) = (false, 0);
         }
         self.tx_done(p, t);
     }
@@ -306,9 +403,9 @@ impl E1000 {
 
     /// The packet's bytes are one segment.
     fn segment(&mut self, t: Time, d: Desc, end: bool) {
-        let c = self.tx.contexts[1];
+        let TxQueue { packet, contexts, .. } = self.tx.active();
+        let c = contexts[1];
         let header = usize::from(c.header);
-        let packet = &mut self.tx.packet;
         if packet.segments == 0 {
             packet.header.extend_from_slice(&packet.bytes[..header]);
         }
@@ -317,7 +414,7 @@ impl E1000 {
         c.patch(&mut packet.bytes, packet.segments, packet.before, last);
         (packet.segments, packet.before) = (packet.segments + 1, after);
         self.finish(t, d);
-        let packet = &mut self.tx.packet;
+        let packet = &mut self.tx.active().packet;
         packet.bytes.clear();
         packet.bytes.extend_from_slice(&packet.header);
         packet.discard |= last;
@@ -328,8 +425,8 @@ impl E1000 {
     fn finish(&mut self, t: Time, d: Desc) {
         let word = d.high as u32;
         // One that is not cut is whole, and has no further use of its memory.
-        let next = if self.tx.packet.large { self.spare.take() } else { Vec::new() };
-        let packet = &mut self.tx.packet;
+        let TxQueue { packet, contexts, .. } = &mut self.tx.queues[self.tx.active];
+        let next = if packet.large { self.spare.take() } else { Vec::new() };
         let mut bytes = core::mem::replace(&mut packet.bytes, next);
         if bytes.is_empty() {
             self.spare.push(bytes);
@@ -345,7 +442,7 @@ impl E1000 {
                 self.counters.wire_bad_checksums += bad(verdict);
             }
         } else {
-            let c = &self.tx.contexts[usize::from(packet.large)];
+            let c = &contexts[usize::from(packet.large)];
             if packet.options & DataTx::IXSM != 0 {
                 c.insert_ip(&mut bytes);
             }
@@ -389,16 +486,17 @@ impl E1000 {
     /// The descriptor in front is used.
     #[inline(always)]
     fn tx_done<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some((place, mut d)) = self.tx.ring.take() else { return };
-        self.tx.offset = 0;
+        let q = self.tx.active();
+        let Some((place, mut d)) = q.ring.take() else { return };
+        q.offset = 0;
+        let (left, control) = (q.ring.left(), q.ring.control());
         self.counters.tx_descriptors += 1;
         let word = d.high as u32;
         d.high |= u64::from(DD) << 32;
-        let left = self.tx.ring.left();
         if left == 0 {
             self.irq.raise(t, INT_TXQE);
         }
-        let low = self.tx.ring.control() >> TXDCTL_LWTHRESH_SHIFT;
+        let low = control >> TXDCTL_LWTHRESH_SHIFT;
         if low != 0 && left == low * 8 && self.cfg.variant.moderates() {
             self.irq.raise(t, INT_TXD_LOW);
         }
@@ -406,77 +504,93 @@ impl E1000 {
             // A packet that was not sent must not take the report of the one before.
             match self.tx.fifo.back_mut().filter(|f| f.report.is_none()) {
                 Some(f) => f.report = Some((place, d)),
-                None => self.tx_report_now(p, t, place, d),
+                None => self.tx_report_now(p, t, 0, (place, d)),
             }
             return;
         }
-        let (rs, threshold) = (word & tx_word::RS != 0, self.tx.ring.thresholds().write_back);
+        let i = self.tx.active;
+        let ring = &self.tx.queues[i].ring;
+        let (rs, threshold) = (word & tx_word::RS != 0, ring.thresholds().write_back);
         if threshold == 0 {
-            if self.tx.ring.any_waiting() {
-                self.tx_flush(p, t);
+            if ring.any_waiting() {
+                self.tx_flush(p, t, i);
             }
             if rs {
-                self.tx_report_now(p, t, place, d);
+                self.tx_report_now(p, t, i, (place, d));
             }
-        } else if rs || self.tx.ring.any_waiting() {
+        } else if rs || ring.any_waiting() {
             if rs {
-                self.tx.immediate |= !self.delays(t, word);
+                let delays = self.delays(t, i, word);
+                self.tx.active().immediate |= !delays;
             }
-            if threshold == 1 && !self.tx.ring.any_waiting() {
+            let ring = &mut self.tx.active().ring;
+            if threshold == 1 && !ring.any_waiting() {
                 let written = Ring::write_one(p, t, (place, d), ERROR_BITS);
                 if written.is_err() {
-                    self.tx.ring.wait(place, d);
+                    ring.wait(place, d);
                 }
-                self.tx_flushed(t, written.map(|_| (1, 1)));
-            } else if self.tx.ring.wait(place, d) >= threshold {
-                self.tx_flush(p, t);
+                self.tx_flushed(t, i, written.map(|_| (1, 1)));
+            } else if ring.wait(place, d) >= threshold {
+                self.tx_flush(p, t, i);
             }
         }
     }
 
     /// Starts the delay of a reported descriptor, if it is to have one.
     #[inline(always)]
-    fn delays(&mut self, t: Time, word: u32) -> bool {
+    fn delays(&mut self, t: Time, queue: usize, word: u32) -> bool {
         let tidv = self.regs.tidv & TIMER;
         let delayed = word & tx_word::IDE != 0 && tidv != 0 && !self.irq.every_write_back();
         if delayed {
             let tadv = if self.cfg.variant.moderates() { self.regs.tadv & TIMER } else { 0 };
-            self.tx.delay.start(t, tidv, tadv);
+            self.tx.delay.start(t, queue, tidv, tadv);
         }
         delayed
     }
 
     /// One dword for one descriptor.
-    pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
+    pub(super) fn tx_report_now<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        queue: usize,
+        (place, d): (Iova, Desc),
+    ) {
         let poisoned = if p.begin_completion(t) { ERROR_BITS } else { 0 };
         let status = ((d.high | poisoned) >> 32) as u32;
         self.flushed(p.write(t, place + 12, &status.to_le_bytes()).map(|_| (1, 1)));
-        if !self.delays(t, d.high as u32) {
-            self.tx.delay.stop();
-            self.irq.raise(t, INT_TXDW | INT_TXQ0);
+        if !self.delays(t, queue, d.high as u32) {
+            self.tx_reported(t, queue);
         }
     }
 
-    fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        let written = self.tx.ring.flush(p, t, ERROR_BITS, false);
-        self.tx_flushed(t, written);
+    fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time, queue: usize) {
+        let written = self.tx.queues[queue].ring.flush(p, t, ERROR_BITS, false);
+        self.tx_flushed(t, queue, written);
     }
 
-    fn tx_flushed(&mut self, t: Time, written: Result<(u64, u64), DmaFault>) {
+    fn tx_flushed(&mut self, t: Time, queue: usize, written: Result<(u64, u64), DmaFault>) {
         self.flushed(written);
-        if core::mem::take(&mut self.tx.immediate) {
-            self.tx.delay.stop();
-            self.irq.raise(t, INT_TXDW | INT_TXQ0);
+        if core::mem::take(&mut self.tx.queues[queue].immediate) {
+            self.tx_reported(t, queue);
         }
+    }
+
+    /// Interrupts for a queue.
+    fn tx_reported(&mut self, t: Time, queue: usize) {
+        self.tx.delay.stop(queue);
+        self.irq.raise(t, causes(1 << queue));
     }
 
     /// TIDV or TADV has ended.
     pub(super) fn tx_delay_over<P: Port>(&mut self, p: &mut P, t: Time) {
-        self.tx.delay.stop();
-        if !self.halted && self.tx.ring.any_waiting() {
-            self.tx_flush(p, t);
-            self.reads_moved();
+        let queues = self.tx.delay.end();
+        for queue in 0..QUEUES {
+            if !self.halted && self.tx.queues[queue].ring.any_waiting() {
+                self.tx_flush(p, t, queue);
+                self.reads_moved();
+            }
         }
-        self.irq.raise(t, INT_TXDW | INT_TXQ0);
+        self.irq.raise(t, causes(queues));
     }
 }

@@ -109,7 +109,7 @@ impl E1000 {
         if let Some((place, d)) = f.report
             && !self.halted
         {
-            self.tx_report_now(p, t, place, d);
+            self.tx_report_now(p, t, 0, (place, d));
         }
         self.spare.push(f.bytes);
     }

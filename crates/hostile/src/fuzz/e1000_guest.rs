@@ -32,7 +32,7 @@ pub(crate) trait Machine {
 }
 
 /// Registers by index: those that do something, and the first of each table.
-const KNOWN: [u32; 53] = [
+const KNOWN: [u32; 70] = [
     reg::CTRL,
     reg::STATUS,
     reg::EECD,
@@ -87,6 +87,23 @@ const KNOWN: [u32; 53] = [
     reg::SWSM,
     reg::EXTCNF_CTRL,
     reg::stat::IAC,
+    reg::RDBAL1,
+    reg::RDLEN1,
+    reg::RDH1,
+    reg::RDT1,
+    reg::RXDCTL1,
+    reg::TDBAL1,
+    reg::TDLEN1,
+    reg::TDH1,
+    reg::TDT1,
+    reg::TXDCTL1,
+    reg::TARC0,
+    reg::TARC1,
+    reg::MRQC,
+    reg::RETA,
+    reg::RSSRK,
+    reg::PSRCTL,
+    reg::CTRL_DUP,
 ];
 
 /// Returns the index of a register in [`KNOWN`].

@@ -8,8 +8,9 @@ use arbitrary::Unstructured;
 use doorbell_devices::e1000::{Config, Counters, E1000};
 use doorbell_hal::{Device, EventSource, Reg, Span, Time};
 use doorbell_layout::e1000::{
-    CTRL_RFCE, CTRL_RST, CTRL_TFCE, CTRL_VME, DCTL_GRAN, DD, RCTL_LBM_MAC, RCTL_LPE, RCTL_MPE,
-    RCTL_UPE, RCTL_VFE, RXCSUM_IPOFL, RXCSUM_TUOFL, reg, tx_word,
+    CTRL_RFCE, CTRL_RST, CTRL_TFCE, CTRL_VME, DCTL_GRAN, DD, MRQC_IPV4, MRQC_IPV6, MRQC_RSS,
+    RCTL_DTYP_SPLIT, RCTL_LBM_MAC, RCTL_LPE, RCTL_MPE, RCTL_UPE, RCTL_VFE, RFCTL_EXTEN,
+    RXCSUM_IPOFL, RXCSUM_PCSD, RXCSUM_TUOFL, reg, tx_word,
 };
 
 input! {
@@ -363,6 +364,44 @@ pub fn seeds() -> Vec<Seed> {
                     Look { index: 0, n: 63 },
                 ],
                 &[Action::Cable { plugged: false }, wait.clone(), Action::Cable { plugged: true }],
+            ),
+        ),
+        (
+            "two_queues",
+            make(
+                [3, 0],
+                &[
+                    up(0, 0),
+                    set(reg::RFCTL, RFCTL_EXTEN),
+                    set(reg::RXCSUM, RXCSUM_PCSD),
+                    set(reg::RDBAL1, 0x2000),
+                    set(reg::RDLEN1, 512),
+                    set(reg::TDBAL1, 0x1000),
+                    set(reg::TDLEN1, 512),
+                    set(reg::MRQC, MRQC_RSS | MRQC_IPV4 | MRQC_IPV6),
+                    set(reg::RSSRK, 0),
+                    // The hash of this key is 0, and chooses queue 1.
+                    Register { index: known(reg::RETA), more: 0, value: !0 },
+                    Register { index: known(reg::RETA), more: 31, value: 0x8080_8080 },
+                    Post { n: 12 },
+                    set(reg::RDT1, 12),
+                    send(tcp, e1000_guest::HOLD),
+                    set(reg::TDT1, 1),
+                ],
+                &[receive(tcp), receive(udp6), receive(Frame::new(Frame::PLAIN, 100))],
+            ),
+        ),
+        (
+            "split",
+            make(
+                [3, 0],
+                &[
+                    up(0, RCTL_LPE | RCTL_DTYP_SPLIT),
+                    set(reg::RFCTL, RFCTL_EXTEN),
+                    set(reg::PSRCTL, 1 | 1 << 8 | 1 << 16 | 1 << 24),
+                    Post { n: 30 },
+                ],
+                &[receive(tcp), receive(Frame::new(0, 5000)), receive(udp6)],
             ),
         ),
         (

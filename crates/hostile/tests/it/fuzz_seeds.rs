@@ -43,6 +43,10 @@ fn e1000_seeds_reach_transmit_and_receive() {
     assert_eq!((c.pauses_received, c.pauses_sent, c.rx_waited), (1, 2, 2));
     let c = run("loopback");
     assert_eq!((c.tx_packets, c.rx_packets), (1, 1));
+    let c = run("two_queues");
+    assert_eq!((c.tx_packets, c.rx_packets, c.dma_faults), (1, 3, 0));
+    let c = run("split");
+    assert_eq!((c.rx_packets, c.rx_descriptors, c.data_writes), (3, 7, 10));
     assert!(run("parts").interrupts > 0);
     assert_eq!(run("fault").dma_faults, 1);
 }

@@ -37,16 +37,26 @@ fn a_masked_cause_waits_for_its_mask() {
 #[test]
 fn the_packet_timer_starts_again_and_the_absolute_one_does_not() {
     let mut d = Delay::default();
-    d.start(ns(0), 10, 25);
+    d.start(ns(0), 0, 10, 25);
     assert_eq!(d.due(), ns(10_240));
-    d.start(ns(10_000), 10, 25);
+    d.start(ns(10_000), 0, 10, 25);
     assert_eq!(d.due(), ns(20_240));
-    d.start(ns(20_000), 10, 25);
+    d.start(ns(20_000), 0, 10, 25);
     assert_eq!(d.due(), ns(25_600));
-    d.stop();
+    d.stop(0);
     assert_eq!(d.due(), Time::NEVER);
-    d.start(ns(30_000), 10, 0);
+    d.start(ns(30_000), 0, 10, 0);
     assert_eq!(d.due(), ns(40_240));
     d.expire(ns(31_000), false);
     assert_eq!(d.due(), ns(31_000));
+}
+
+#[test]
+fn a_queue_that_is_done_leaves_the_delay_of_others() {
+    let mut d = Delay::default();
+    d.start(ns(0), 0, 10, 0);
+    d.start(ns(0), 1, 10, 0);
+    d.stop(0);
+    assert_eq!((d.due(), d.end()), (ns(10_240), 2));
+    assert_eq!((d.due(), d.end()), (Time::NEVER, 1), "what waits without a packet is of the first");
 }

@@ -5,6 +5,8 @@ mod ends;
 mod held;
 mod hostile;
 mod i82574;
+mod i82574_queues;
+mod i82574_split;
 mod interrupts;
 mod limits;
 mod offloads;
