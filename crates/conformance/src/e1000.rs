@@ -7,6 +7,9 @@
 
 mod list;
 pub mod model;
+mod queues;
+
+pub use queues::two_queues;
 
 use crate::frames::{PEER, ip, plain};
 use crate::packets::{self, Frame, TestSink};

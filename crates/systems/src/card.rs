@@ -16,7 +16,7 @@ use crate::knobs::Knob;
 use crate::limits::Wider::More;
 use crate::limits::{self, Resource};
 use crate::metrics::{self, DEVICE, DRIVER, Metric, Numbers, Party};
-use crate::open_loop::{Limits, Load as OpenLoad, core_of};
+use crate::open_loop::{Limits, Load as OpenLoad};
 use crate::result::{CountsOf, Measured, SENT, Verdict};
 use crate::run::platform;
 use crate::slot::{self, AXI_BUSY, BUS_BUSY, IommuKeys, PciKeys, Slot};
@@ -36,9 +36,10 @@ use doorbell_hal::{
     Counter, CounterSet, Device, EventSource, Host, OutOfMemory, Port, Rule, Span, Time,
 };
 use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::traffic::{Frames, arrivals::Meter};
+use doorbell_sim::traffic::{Frames, arrivals::Meter, flow_headers};
 use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext, watch::Asking};
 use std::sync::{Arc, OnceLock};
 
@@ -148,6 +149,14 @@ pub trait Card: Sized + 'static {
         _queue: u16,
     ) -> Result<Self::Driver<H>, OpenError> {
         Err(OpenError::Setting("its card has several queues and no `open_queue`"))
+    }
+
+    /// Returns the function that tells the queue of a frame from the wire, among so many, where the
+    /// flows of a load are chosen: one to each queue. By default it is Toeplitz's hash of addresses
+    /// and ports, with Microsoft's key, modulo their number.
+    fn queue_of(queues: u16) -> impl Fn(&[u8]) -> usize {
+        let key = Toeplitz::new(&MICROSOFT);
+        move |frame| key.flow(frame) as usize % usize::from(queues.max(1))
     }
 
     /// Closes the driver of a queue and gives back all that it has: the first queue, then the
@@ -271,9 +280,9 @@ pub fn setup<C: Card>(v: &Values) -> Result<Setup<C::Config>, SettingError> {
     Ok(Setup { host, slot, tce, queues, order, strict, card })
 }
 
-/// Reads the number of queues.
-fn queues<C: Card>(v: &Values) -> u16 {
-    if C::QUEUES <= 1 || !SPREAD_KINDS.contains(&v.word("traffic.kind")) {
+/// Reads the number of queues: one where the key of several has no effect.
+pub(crate) fn queues<C: Card>(v: &Values) -> u16 {
+    if C::QUEUES <= 1 || v.find(CORES).is_none_or(|(key, _)| v.idle(key).is_some()) {
         return 1;
     }
     v.number_or_word(CORES).map_or(C::QUEUES, |n| n as u16)
@@ -297,7 +306,9 @@ pub fn load<C: Card>(
             let mbit_per_s = setup.host.link_rate as f64 / 1e6;
             let mut load = Arrivals::of(v, longest, mbit_per_s, frames)?;
             if setup.queues > 1 && v.number_or_word("traffic.flows").is_none() {
-                load.flows = arrivals::flow_on_each(setup.queues.into(), core_of(setup.queues));
+                let queue_of = C::queue_of(setup.queues);
+                let comes_to = |flow| queue_of(&flow_headers(flow));
+                load.flows = arrivals::flow_on_each(setup.queues.into(), comes_to);
             }
             Load::Arrivals(load)
         }
@@ -707,7 +718,7 @@ static LINK: [Key; 2] = [
 
 /// The number of queues, and the traffic that is spread over them.
 const CORES: &str = "run.cores";
-const SPREAD_KINDS: [&str; 3] = ["pktgen", "pcap", arrivals::KIND];
+pub(crate) const SPREAD_KINDS: [&str; 3] = ["pktgen", "pcap", arrivals::KIND];
 const SPREAD: &[Needs] = &[Needs::kind(&SPREAD_KINDS)];
 
 /// The declarations of a card's system.

@@ -21,9 +21,11 @@ use doorbell_bus::Platform;
 use doorbell_bus::ledger::BusKind;
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device, Slot};
 use doorbell_drivers::OpenError;
-use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
+use doorbell_drivers::e1000::{Config as DriverConfig, Queue as Driver, Stats};
 use doorbell_hal::{Host, Port, Time};
 use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Layers, Transport};
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::scheduler::Interrupt;
 use settings::{CPU, DriverKeys, KIND, NicKeys};
 use std::sync::OnceLock;
@@ -67,6 +69,7 @@ pub(crate) static SYSTEM: System = System {
             &["off", "dynamic", "conservative", "3000", "8000", "20000"],
             "modprobe e1000 InterruptThrottleRate: {}",
         ),
+        Knob::new("run.cores", &["1", "2"], "a driver of the 82574 with {} queues"),
         Knob::new("driver.tx_ring", &["80", "256", "1024", "4096"], "ethtool -G $NIC tx {}"),
         Knob::new("driver.rx_ring", &["80", "256", "1024", "4096"], "ethtool -G $NIC rx {}"),
         Knob::new("driver.tx_delay", &["0", "8", "32", "128"], "modprobe e1000 TxIntDelay={}"),
@@ -147,6 +150,7 @@ impl Card for E1000 {
     type Stats = Stats;
     type Counters = Counters;
 
+    const QUEUES: u16 = 2;
     const ORDERED: bool = false;
 
     fn config(v: &Values) -> Result<Config, SettingError> {
@@ -170,7 +174,9 @@ impl Card for E1000 {
 
     fn interrupts(c: &Config, queue: u16) -> Vec<Interrupt> {
         match c.nic.slot {
-            Slot::Express { .. } if c.driver.msix => (0..3).map(Interrupt::Message).collect(),
+            Slot::Express { .. } if c.driver.msix => {
+                Driver::vectors(c.driver.queues, queue).map(Interrupt::Message).collect()
+            }
             Slot::Express { msi: true } => vec![Interrupt::Message(0)],
             _ => vec![Interrupt::Line(queue)],
         }
@@ -192,6 +198,23 @@ impl Card for E1000 {
 
     fn open<H: Host>(h: &mut H, c: &Config) -> Result<Driver, OpenError> {
         Driver::open(h, &c.driver)
+    }
+
+    fn open_queue<H: Host>(
+        _: &mut H,
+        _: &Config,
+        first: &mut Driver,
+        queue: u16,
+    ) -> Result<Driver, OpenError> {
+        Ok(first.another(queue))
+    }
+
+    fn queue_of(queues: u16) -> impl Fn(&[u8]) -> usize {
+        let key = Toeplitz::new(&MICROSOFT);
+        move |frame| {
+            let hash = |l: Layers| key.of(frame, &l, l.transport == Some(Transport::Tcp));
+            Layers::of(frame).map_or(0, hash) as usize % usize::from(queues.max(1))
+        }
     }
 
     fn close<H: Host>(driver: Driver, h: &mut H) -> Stats {

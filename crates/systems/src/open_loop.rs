@@ -5,7 +5,6 @@
 
 mod load;
 
-pub(crate) use load::core_of;
 pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;

@@ -9,7 +9,7 @@ macro_rules! e1000_cases {
             eeprom_and_phy, transmit, scatter, checksum_offload, large_send,
             large_send_with_the_workarounds_of_pcix_and_of_all_parts, vlan, vlan_in_software,
             delay_timers, receive, receive_during_a_poll, receive_several_buffers, filter,
-            ring_wrap_and_stop, interrupts, statistics, reset_and_reopen,
+            ring_wrap_and_stop, interrupts, statistics, reset_and_reopen, two_queues,
         }
     };
     ($on_each:path: $($case:ident,)+) => {

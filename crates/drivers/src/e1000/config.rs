@@ -95,8 +95,12 @@ pub struct Config {
     pub hang: Span,
     /// The stack limits the bytes in the transmit ring (BQL).
     pub bql: bool,
-    /// An 82574 sends messages of MSI-X: 0 for received frames, 1 for those sent, 2 for the link.
+    /// An 82574 sends messages of MSI-X: one for each queue's received frames, one for each queue's
+    /// sent ones, and one for the link.
     pub msix: bool,
+    /// Queues of each direction: 1, or 2 of an 82574, which spreads received frames over them. With
+    /// several, each is a [`Queue`](super::Queue).
+    pub queues: u16,
 }
 
 /// Longest frame that `copy_align` copies.
@@ -150,6 +154,7 @@ impl Config {
             hang: Span::from_ms(2000),
             bql: true,
             msix: false,
+            queues: 1,
         }
     }
 
@@ -167,6 +172,8 @@ impl Config {
         let own_bus = self.part.is_82574() == matches!(self.bus, Bus::Express);
         check(own_bus, "bus: PCI Express of an 82574, and of no other")?;
         check(!self.msix || self.part.is_82574(), "msix: of an 82574 alone")?;
+        let queues = self.queues == 1 || self.queues == 2 && self.part.is_82574();
+        check(queues, "queues: 1, or 2 of an 82574")?;
         let microwire = self.eeprom == Eeprom::Microwire;
         check(!(microwire && self.part.is_82574()), "eeprom: of an 82574 through EERD")?;
         let size = self.rx_buffer.is_power_of_two() && (256..=16384).contains(&self.rx_buffer);

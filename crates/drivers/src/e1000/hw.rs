@@ -9,6 +9,7 @@ use crate::{Filter, OpenError, Opened, common};
 use doorbell_hal::{Host, Reg, Span, fail_if};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::ethernet::{FCS, MAX_FRAME};
+use doorbell_packet::toeplitz;
 
 pub(super) fn get<H: Host>(h: &mut H, r: u32) -> u32 {
     h.read32(Reg::at(r))
@@ -141,21 +142,46 @@ fn set_bits<H: Host>(h: &mut H) {
     put(h, reg::IAM, !0);
 }
 
-/// Gives received frames, those sent and other causes the vectors 0 to 2, which clear their causes
-/// (`e1000_configure_msix`). Interrupts are `interval` apart.
-pub(super) fn set_vectors<H: Host>(h: &mut H, interval: u32) {
-    for vector in 0..3 {
+/// Returns the causes of so many queues, received frames and those sent.
+pub(super) const fn queue_causes(queues: u16) -> u32 {
+    (l::INT_RXQ0 | l::INT_TXQ0) * ((1 << queues) - 1)
+}
+
+/// Gives each queue's received frames, each queue's sent ones and other causes a vector of their
+/// own, in this order; the queues' clear their causes (`e1000_configure_msix`). Interrupts are
+/// `interval` apart.
+pub(super) fn set_vectors<H: Host>(h: &mut H, interval: u32, queues: u16) {
+    let other = 2 * u32::from(queues);
+    for vector in 0..=other {
         put(h, reg::EITR + 4 * vector, interval.max(1));
     }
     let entry = |vector, at: u32| (l::IVAR_VALID | vector) << at;
-    let ivar = entry(0, l::IVAR_RXQ0) | entry(1, l::IVAR_TXQ0) | entry(2, l::IVAR_OTHER);
-    put(h, reg::IVAR, ivar | l::IVAR_EVERY_WB);
+    let mut ivar = entry(other, l::IVAR_OTHER) | l::IVAR_EVERY_WB;
+    for queue in 0..queues.into() {
+        ivar |= entry(queue, l::IVAR_RXQ0 + 4 * queue);
+        ivar |= entry(other / 2 + queue, l::IVAR_TXQ0 + 4 * queue);
+    }
+    put(h, reg::IVAR, ivar);
     // The message of other causes disables them, and reading ICR all but the queues'.
     put(h, reg::IAM, !(31 * l::INT_RXQ0) | l::INT_OTHER);
     let ext = get(h, reg::CTRL_EXT);
     put(h, reg::CTRL_EXT, ext | l::CTRL_EXT_PBA_CLR | l::CTRL_EXT_EIAME);
-    put(h, reg::EIAC, l::INT_RXQ0 | l::INT_TXQ0);
+    put(h, reg::EIAC, queue_causes(queues));
     flush(h);
+}
+
+/// Spreads received frames over two queues, by the hash of addresses, and of the ports of TCP. The
+/// chip has it instead of the packet checksum (RXCSUM.PCSD), and knows none of UDP's ports.
+pub(super) fn spread<H: Host>(h: &mut H) {
+    for (r, word) in (reg::RSSRK..).step_by(4).zip(toeplitz::MICROSOFT.as_chunks().0) {
+        put(h, r, u32::from_le_bytes(*word));
+    }
+    for i in 0..reg::RETA_LEN {
+        put(h, reg::RETA + 4 * i, l::RETA_QUEUE << 8 | l::RETA_QUEUE << 24);
+    }
+    let v4 = l::MRQC_TCP_IPV4 | l::MRQC_IPV4;
+    let v6 = l::MRQC_TCP_IPV6 | l::MRQC_IPV6_EX | l::MRQC_IPV6;
+    put(h, reg::MRQC, l::MRQC_RSS | v4 | v6);
 }
 
 /// Sets receive address `i`, or clears it.

@@ -15,6 +15,7 @@ mod errata;
 mod hw;
 mod nic;
 mod part;
+mod queue;
 mod rx;
 mod stats;
 #[cfg(test)]
@@ -26,4 +27,5 @@ pub use errata::Errata;
 pub use hw::hash;
 pub use nic::{E1000, Link};
 pub use part::{Bus, Part};
+pub use queue::Queue;
 pub use stats::{Hardware, Stats};

@@ -8,7 +8,7 @@ use super::hw::{self, flush, get, put};
 use super::stats::{self, Hardware, Stats};
 use super::{errata::MAX_LENGTH, part::Bus, rx::RxRing, tx::TxRing};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, common::both};
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{CpuWork, Host, Span};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
@@ -18,8 +18,7 @@ use doorbell_packet::{Packet, vlan};
 /// Interrupt causes that are enabled.
 const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
 
-/// Those of MSI-X: the queues', and others of which the link's is wanted.
-const QUEUES: u32 = l::INT_RXQ0 | l::INT_TXQ0;
+/// Those of MSI-X beside the queues', of which the link's is wanted.
 const OTHERS: u32 = l::INT_OTHER | l::INT_LSC;
 
 /// The speed at which traffic classes apply, in Mbit/s.
@@ -36,7 +35,49 @@ pub struct Link {
     pub full_duplex: bool,
 }
 
-/// An open controller.
+/// The rings of a queue, and its moderation.
+#[derive(Debug)]
+struct Pair {
+    tx: TxRing,
+    rx: RxRing,
+    /// Throttling by traffic classes.
+    itr: Option<ItrClasses>,
+    /// EITR of received frames, to be written with their next interrupt.
+    next_itr: Option<u32>,
+}
+
+impl Pair {
+    fn allocate<H: Host>(h: &mut H, c: &Config, queue: u16) -> Opened<Pair> {
+        let tx = TxRing::allocate(h, c, queue)?;
+        let rx = RxRing::allocate(h, c, queue);
+        let (tx, rx) = both(tx, rx, |tx| tx.release(h))?;
+        Ok(Pair { tx, rx, itr: None, next_itr: None })
+    }
+
+    fn clear<H: Host>(&mut self, h: &mut H) {
+        self.tx.clear(h);
+        self.rx.clear(h);
+    }
+
+    fn release<H: Host>(self, h: &mut H) {
+        self.tx.release(h);
+        self.rx.release(h);
+    }
+
+    fn stats(&self) -> Stats {
+        let mut all = self.tx.stats;
+        all.add(&self.rx.stats);
+        all
+    }
+
+    fn sample(&self) -> Sample {
+        let rx = &self.rx.stats;
+        let rx = Flow { packets: rx.rx_packets, bytes: rx.rx_bytes };
+        Sample { rx, tx: self.tx.reclaimed, ..Sample::default() }
+    }
+}
+
+/// An open controller. As a [`Driver`] it is its first queue; [`Queue`](super::Queue) is any.
 ///
 /// # The switches
 ///
@@ -54,18 +95,14 @@ pub struct Link {
 pub struct E1000 {
     config: Config,
     mac: [u8; 6],
-    tx: TxRing,
-    rx: RxRing,
+    first: Pair,
+    second: Option<Box<Pair>>,
     /// All counts but those of the rings.
     stats: Stats,
     hardware: Hardware,
     filter: Filter,
     /// The only VLANs received, if not all.
     vlans: Option<Vec<u16>>,
-    /// Throttling by traffic classes.
-    itr: Option<ItrClasses>,
-    /// EITR of received frames, to be written with their next interrupt.
-    next_itr: Option<u32>,
     link: Option<Link>,
     check_link: bool,
     failed: bool,
@@ -88,20 +125,21 @@ impl E1000 {
             return Err(OpenError::Bus);
         }
         let mac = hw::read_mac(h, c)?;
-        let tx = TxRing::allocate(h, c)?;
-        let rx = RxRing::allocate(h, c);
-        let (tx, rx) = both(tx, rx, |tx| tx.release(h))?;
+        let first = Pair::allocate(h, c, 0)?;
+        let second = match c.queues {
+            2 => Pair::allocate(h, c, 1).map(|pair| Some(Box::new(pair))),
+            _ => Ok(None),
+        };
+        let (first, second) = both(first, second, |first| first.release(h))?;
         let mut nic = E1000 {
             config: *c,
             mac,
-            tx,
-            rx,
+            first,
+            second,
             stats: Stats::default(),
             hardware: Hardware::default(),
             filter: Filter::default(),
             vlans: None,
-            itr: None,
-            next_itr: None,
             link: None,
             check_link: false,
             failed: false,
@@ -115,12 +153,32 @@ impl E1000 {
     pub fn close<H: Host>(mut self, h: &mut H) -> Stats {
         // A card that was removed has nothing to stop.
         let _ = hw::reset(h, &self.config);
-        self.tx.clear(h);
-        self.rx.clear(h);
+        self.clear(h);
         let stats = self.stats();
-        self.tx.release(h);
-        self.rx.release(h);
+        self.first.release(h);
+        if let Some(second) = self.second {
+            second.release(h);
+        }
         stats
+    }
+
+    /// Returns the rings of all queues.
+    fn pairs(&mut self) -> impl Iterator<Item = &mut Pair> {
+        core::iter::once(&mut self.first).chain(self.second.as_deref_mut())
+    }
+
+    /// Returns the rings of a queue.
+    #[inline(always)]
+    fn pair(&mut self, queue: u16) -> &mut Pair {
+        match &mut self.second {
+            Some(second) if queue > 0 => second,
+            _ => &mut self.first,
+        }
+    }
+
+    /// Takes back all that is in the rings.
+    fn clear<H: Host>(&mut self, h: &mut H) {
+        self.pairs().for_each(|pair| pair.clear(h));
     }
 
     /// Starts receiving and sending after a reset.
@@ -132,25 +190,29 @@ impl E1000 {
         put(h, reg::VET, vlan::TPID.into());
         self.start_tx(h);
         self.start_rx(h);
-        self.rx.fill(h);
+        self.pairs().for_each(|pair| pair.rx.fill(h));
         let mode = match c.throttle {
             Throttle::Dynamic => Some(ItrMode::Dynamic),
             Throttle::Conservative => Some(ItrMode::Conservative),
             Throttle::Off | Throttle::Fixed(_) => None,
         };
-        self.itr = mode.filter(|_| c.part.is_82540_or_later()).map(|mode| {
-            ItrClasses::new(mode, GIGABIT, &self.sample()).starting_at(Class::LowLatency)
-        });
+        let mode = mode.filter(|_| c.part.is_82540_or_later());
+        for pair in self.pairs() {
+            let classes = |mode| ItrClasses::new(mode, GIGABIT, &pair.sample());
+            pair.itr = mode.map(|mode| classes(mode).starting_at(Class::LowLatency));
+        }
         self.check_link = true;
         put(h, reg::IMS, self.causes());
-        put(h, reg::ICS, l::INT_LSC);
+        // Each queue has to learn that it was cleared.
+        let queues = if c.queues > 1 { hw::queue_causes(c.queues) } else { 0 };
+        put(h, reg::ICS, l::INT_LSC | queues);
         flush(h);
         Ok(())
     }
 
     fn start_tx<H: Host>(&mut self, h: &mut H) {
-        let c = &self.config;
-        self.tx.start(h);
+        let c = self.config;
+        self.pairs().for_each(|pair| pair.tx.start(h));
         // Copper: IPGT 8, IPGR1 8, IPGR2 6.
         put(h, reg::TIPG, 8 | 8 << 10 | 6 << 20);
         put(h, reg::TIDV, c.tx_delay.into());
@@ -159,13 +221,15 @@ impl E1000 {
         }
         // Bit 22 of an 82574 counts descriptors, and is to be set.
         let more = if c.part.is_82574() { 1 << 22 } else { 0 };
-        put(h, reg::TXDCTL, dctl(c.tx_thresholds) | more);
+        for queue in 0..u32::from(c.queues) {
+            put(h, reg::TXDCTL + queue * reg::QUEUE, dctl(c.tx_thresholds) | more);
+        }
         let collisions = 15 << l::TCTL_CT_SHIFT | 63 << l::TCTL_COLD_SHIFT;
         put(h, reg::TCTL, l::TCTL_EN | l::TCTL_PSP | l::TCTL_RTLC | collisions);
     }
 
     fn start_rx<H: Host>(&mut self, h: &mut H) {
-        let c = &self.config;
+        let c = self.config;
         put(h, reg::RCTL, 0);
         put(h, reg::RDTR, c.rx_delay.into());
         if c.part.is_82540_or_later() {
@@ -177,17 +241,23 @@ impl E1000 {
             };
             put(h, reg::ITR, interval(rate));
             if c.msix {
-                hw::set_vectors(h, interval(rate));
+                hw::set_vectors(h, interval(rate), c.queues);
             }
         }
         if let Some(t) = c.rx_thresholds {
-            put(h, reg::RXDCTL, dctl(t));
+            for queue in 0..u32::from(c.queues) {
+                put(h, reg::RXDCTL + queue * reg::QUEUE, dctl(t));
+            }
         }
-        self.rx.start(h);
+        self.pairs().for_each(|pair| pair.rx.start(h));
         if c.part.is_82574() {
             put(h, reg::RFCTL, l::RFCTL_EXTEN | l::RFCTL_ACK_DIS);
         }
-        put(h, reg::RXCSUM, if c.rx_checksum { l::RXCSUM_TUOFL } else { 0 });
+        let hash = if c.queues > 1 { l::RXCSUM_PCSD } else { 0 };
+        put(h, reg::RXCSUM, hash | if c.rx_checksum { l::RXCSUM_TUOFL } else { 0 });
+        if c.queues > 1 {
+            hw::spread(h);
+        }
         // Sizes count down from 2048 without BSEX, from 16384 with it.
         let size = match c.rx_buffer {
             n @ ..=2048 => (2048 / n).trailing_zeros() << l::RCTL_SZ_SHIFT,
@@ -208,8 +278,7 @@ impl E1000 {
     pub fn restart<H: Host>(&mut self, h: &mut H) -> Opened {
         self.hardware.collect(h);
         let reset = hw::reset(h, &self.config);
-        self.tx.clear(h);
-        self.rx.clear(h);
+        self.clear(h);
         reset?;
         self.link = None;
         self.failed = false;
@@ -222,10 +291,22 @@ impl E1000 {
     }
     /// Returns the driver's counters.
     pub fn stats(&self) -> Stats {
-        let mut all = self.stats;
-        all.add(&self.tx.stats);
-        all.add(&self.rx.stats);
+        let mut all = self.stats_of(0);
+        if self.second.is_some() {
+            all.add(&self.stats_of(1));
+        }
         all
+    }
+    /// Returns the counters of a queue. What is of none is the first's.
+    pub(super) fn stats_of(&self, queue: u16) -> Stats {
+        match &self.second {
+            Some(second) if queue > 0 => second.stats(),
+            _ => {
+                let mut all = self.stats;
+                all.add(&self.first.stats());
+                all
+            }
+        }
     }
     /// Returns the controller's counts since open. Reads its registers.
     pub fn hardware<H: Host>(&mut self, h: &mut H) -> &Hardware {
@@ -234,7 +315,7 @@ impl E1000 {
     }
     /// Returns whether everything queued has been passed up.
     pub fn is_drained(&self) -> bool {
-        self.tx.is_empty()
+        self.first.tx.is_empty() && self.second.as_ref().is_none_or(|pair| pair.tx.is_empty())
     }
     /// Sets the receive filter; it outlives a reset.
     pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter) {
@@ -273,44 +354,43 @@ impl E1000 {
         hw::eeprom_word(h, &self.config, how, word)
     }
 
-    fn sample(&self) -> Sample {
-        let rx = &self.rx.stats;
-        let rx = Flow { packets: rx.rx_packets, bytes: rx.rx_bytes };
-        Sample { rx, tx: self.tx.reclaimed, ..Sample::default() }
-    }
-
     /// Returns the causes that are enabled while nothing is polled.
     const fn causes(&self) -> u32 {
-        if self.config.msix { QUEUES | OTHERS } else { CAUSES }
+        if self.config.msix { hw::queue_causes(self.config.queues) | OTHERS } else { CAUSES }
     }
 
     /// Handles a message of MSI-X. The queues' have no register to be read, and are not masked
     /// while they are polled (`e1000_intr_msix_rx`).
     fn message<H: Host>(&mut self, h: &mut H, vector: u16) -> Irq {
         self.stats.interrupts += 1;
-        if vector == 2 {
+        let queues = self.config.queues;
+        if vector == 2 * queues {
             let cause = get(h, reg::ICR);
             if cause != !0 {
                 self.check_link |= cause & l::INT_LSC != 0;
                 // Reading ICR has cleared the queues' causes, too.
-                put(h, reg::ICS, cause & QUEUES);
+                put(h, reg::ICS, cause & hw::queue_causes(queues));
                 put(h, reg::IMS, OTHERS);
             }
-        } else if let Some(itr) = self.next_itr.take_if(|_| vector == 0) {
-            put(h, reg::EITR, itr);
+        } else if vector < queues
+            && let Some(itr) = self.pair(vector).next_itr.take()
+        {
+            put(h, reg::EITR + 4 * u32::from(vector), itr);
             self.stats.itr_writes += 1;
         }
         Irq::Poll
     }
 
-    /// Sets ITR by the traffic since the last call. With MSI-X the next interrupt does so.
-    fn moderate<H: Host>(&mut self, h: &mut H) {
-        let (sample, speed) = (self.sample(), self.link.map_or(GIGABIT, |l| l.speed));
-        let Some(itr) = &mut self.itr else { return };
+    /// Sets ITR by a queue's traffic since the last call. With MSI-X its next interrupt does so.
+    fn moderate<H: Host>(&mut self, h: &mut H, queue: u16) {
+        let (speed, msix) = (self.link.map_or(GIGABIT, |l| l.speed), self.config.msix);
+        let pair = self.pair(queue);
+        let sample = pair.sample();
+        let Some(itr) = &mut pair.itr else { return };
         itr.set_speed(speed);
         let Some(setting) = itr.sample(&sample) else { return };
-        if self.config.msix {
-            self.next_itr = Some(setting.delay_ns / 256);
+        if msix {
+            pair.next_itr = Some(setting.delay_ns / 256);
             return;
         }
         put(h, reg::ITR, setting.delay_ns / 256);
@@ -336,25 +416,102 @@ impl E1000 {
         let drained = Span::from_ns(ring * 8_000 / u64::from(mbits));
         (self.config.hang * factor).max(drained)
     }
+
+    // ---- a queue ----
+
+    #[inline(always)]
+    pub(super) fn transmit_on<H: Host>(
+        &mut self,
+        h: &mut H,
+        queue: u16,
+        p: Packet,
+        more: bool,
+    ) -> Tx {
+        self.pair(queue).tx.transmit(h, p, more)
+    }
+
+    /// Handles a queue, as [`Driver::poll`] does the first.
+    #[inline(always)]
+    pub fn poll_on<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        queue: u16,
+        budget: u32,
+        up: &mut S,
+    ) -> Poll {
+        h.charge(CpuWork::Poll);
+        let pair = self.pair(queue);
+        let clean = pair.tx.reclaim(h, up);
+        let frames = pair.rx.poll(h, budget, up);
+        if !clean || frames >= budget {
+            return Poll::Again;
+        }
+        self.moderate(h, queue);
+        put(h, reg::IMS, if self.config.msix { l::INT_RXQ0 << queue } else { CAUSES });
+        flush(h);
+        if self.check_link || self.failed { Poll::Work } else { Poll::Idle }
+    }
+
+    /// Ticks raise an interrupt by software, as `e1000_watchdog` does, to make good a lost one. A
+    /// hang and failed accesses (`e1000_io_error_detected`) cause a reset.
+    pub(super) fn alarm_on<H: Host>(&mut self, h: &mut H, queue: u16, why: Alarm) -> Irq {
+        match why {
+            Alarm::Tick if queue > 0 => {
+                put(h, reg::ICS, l::INT_RXQ0 << queue);
+                flush(h);
+                return Irq::None;
+            }
+            Alarm::Tick => {
+                self.check_link = true;
+                self.work(h);
+                // Masked and unmasked, so that a line that nobody has seen rises again.
+                put(h, reg::IMC, !0);
+                put(h, reg::ICS, if self.config.msix { l::INT_RXQ0 } else { l::INT_RXDMT0 });
+                put(h, reg::IMS, self.causes());
+                flush(h);
+                return Irq::None;
+            }
+            // A queue without a link waits, and does not hang.
+            Alarm::TxTimeout if self.link.is_none() => return Irq::None,
+            Alarm::TxTimeout => self.stats.tx_timeout_count += 1,
+            Alarm::IoError => self.stats.io_errors += 1,
+        }
+        self.failed = self.restart(h).is_err();
+        Irq::Poll
+    }
+
+    /// Returns whether there is a queue of this number.
+    pub const fn has(&self, queue: u16) -> bool {
+        queue < self.config.queues
+    }
+
+    #[inline]
+    pub(super) fn stopped_on(&self, queue: u16) -> bool {
+        self.tx_of(queue).stopped || self.failed
+    }
+
+    #[inline]
+    pub(super) fn byte_room_on(&self, queue: u16) -> i32 {
+        self.tx_of(queue).bql.room()
+    }
+
+    #[inline(always)]
+    fn tx_of(&self, queue: u16) -> &TxRing {
+        match &self.second {
+            Some(second) if queue > 0 => &second.tx,
+            _ => &self.first.tx,
+        }
+    }
 }
 
 impl<H: Host> Driver<H> for E1000 {
     #[inline]
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
-        self.tx.transmit(h, p, more)
+        self.transmit_on(h, 0, p, more)
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.charge(CpuWork::Poll);
-        let clean = self.tx.reclaim(h, up);
-        let frames = self.rx.poll(h, budget, up);
-        if !clean || frames >= budget {
-            return Poll::Again;
-        }
-        self.moderate(h);
-        put(h, reg::IMS, if self.config.msix { l::INT_RXQ0 } else { CAUSES });
-        flush(h);
-        if self.check_link || self.failed { Poll::Work } else { Poll::Idle }
+        self.poll_on(h, 0, budget, up)
     }
 
     /// Reads ICR, which clears the causes and lowers the line, and masks all causes until the poll
@@ -398,8 +555,9 @@ impl<H: Host> Driver<H> for E1000 {
                 full_duplex: status & l::STATUS_FD != 0,
             });
         }
-        self.rx.fill(h);
-        let late = self.tx.oldest().is_some_and(|t| h.now().since(t) > self.hang_limit());
+        self.pairs().for_each(|pair| pair.rx.fill(h));
+        let oldest = self.pairs().filter_map(|pair| pair.tx.oldest()).min();
+        let late = oldest.is_some_and(|t| h.now().since(t) > self.hang_limit());
         if (late && status & l::STATUS_TXOFF == 0) || self.failed {
             self.stats.tx_timeout_count += u64::from(!self.failed);
             // A failed reset is retried.
@@ -407,36 +565,17 @@ impl<H: Host> Driver<H> for E1000 {
         }
     }
 
-    /// Ticks raise an interrupt by software, as `e1000_watchdog` does, to make good a lost one. A
-    /// hang and failed accesses (`e1000_io_error_detected`) cause a reset.
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {
-        match why {
-            Alarm::Tick => {
-                self.check_link = true;
-                self.work(h);
-                // Masked and unmasked, so that a line that nobody has seen rises again.
-                put(h, reg::IMC, !0);
-                put(h, reg::ICS, if self.config.msix { l::INT_RXQ0 } else { l::INT_RXDMT0 });
-                put(h, reg::IMS, self.causes());
-                flush(h);
-                return Irq::None;
-            }
-            // A queue without a link waits, and does not hang.
-            Alarm::TxTimeout if self.link.is_none() => return Irq::None,
-            Alarm::TxTimeout => self.stats.tx_timeout_count += 1,
-            Alarm::IoError => self.stats.io_errors += 1,
-        }
-        self.failed = self.restart(h).is_err();
-        Irq::Poll
+        self.alarm_on(h, 0, why)
     }
 
     #[inline]
     fn stopped(&self) -> bool {
-        self.tx.stopped || self.failed
+        self.stopped_on(0)
     }
 
     #[inline]
     fn byte_room(&self) -> i32 {
-        self.tx.bql.room()
+        self.byte_room_on(0)
     }
 }

@@ -23,6 +23,8 @@ const BATCH: u32 = 16;
 #[derive(Debug)]
 pub(super) struct RxRing {
     config: Config,
+    /// Offset of its registers from those of queue 0.
+    registers: u32,
     pub(super) stats: Stats,
     ring: Coherent,
     buffers: Box<[Option<Mapped>]>,
@@ -41,11 +43,12 @@ pub(super) struct RxRing {
 }
 
 impl RxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<RxRing> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, queue: u16) -> Opened<RxRing> {
         let size = (c.rx_ring * DESCRIPTOR, 4096);
         let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
         Ok(RxRing {
             config: *c,
+            registers: reg::QUEUE * u32::from(queue),
             stats: Stats::default(),
             ring,
             buffers: (0..c.rx_ring).map(|_| None).collect(),
@@ -59,13 +62,15 @@ impl RxRing {
         })
     }
 
-    pub(super) fn start<H: Host>(&self, h: &mut H) {
+    pub(super) fn start<H: Host>(&mut self, h: &mut H) {
         let iova = self.ring.iova().0;
-        put(h, reg::RDLEN, self.count * DESCRIPTOR);
-        put(h, reg::RDBAH, (iova >> 32) as u32);
-        put(h, reg::RDBAL, iova as u32);
-        put(h, reg::RDH, 0);
-        put(h, reg::RDT, 0);
+        put(h, reg::RDLEN + self.registers, self.count * DESCRIPTOR);
+        put(h, reg::RDBAH + self.registers, (iova >> 32) as u32);
+        put(h, reg::RDBAL + self.registers, iova as u32);
+        put(h, reg::RDH + self.registers, 0);
+        put(h, reg::RDT + self.registers, 0);
+        // The count of the first queue is without this one.
+        self.stats.rx_tail += u64::from(self.registers != 0);
     }
 
     fn unused(&self) -> u32 {
@@ -91,7 +96,7 @@ impl RxRing {
         }
         if self.next != before {
             h.fence(Fence::Write);
-            put(h, reg::RDT, previous(self.next, self.count));
+            put(h, reg::RDT + self.registers, previous(self.next, self.count));
             self.stats.rx_tail += 1;
         }
     }

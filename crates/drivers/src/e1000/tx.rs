@@ -76,6 +76,8 @@ impl DmaEntry {
 #[derive(Debug)]
 pub(super) struct TxRing {
     config: Config,
+    /// Offset of its registers from those of queue 0.
+    registers: u32,
     pub(super) stats: Stats,
     ring: Coherent,
     slots: Option<Coherent>,
@@ -108,7 +110,7 @@ struct Common {
 }
 
 impl TxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<TxRing> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config, queue: u16) -> Opened<TxRing> {
         let size = (c.tx_ring * DESCRIPTOR, 4096);
         let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
         let slots = if c.copy_align {
@@ -124,6 +126,7 @@ impl TxRing {
         let more = if c.errata.even_dword { MAX_FRAGS as u32 + 1 } else { 0 };
         Ok(TxRing {
             config: *c,
+            registers: reg::QUEUE * u32::from(queue),
             stats: Stats::default(),
             ring,
             slots,
@@ -143,13 +146,15 @@ impl TxRing {
         })
     }
 
-    pub(super) fn start<H: Host>(&self, h: &mut H) {
+    pub(super) fn start<H: Host>(&mut self, h: &mut H) {
         let iova = self.ring.iova().0;
-        put(h, reg::TDLEN, self.count * DESCRIPTOR);
-        put(h, reg::TDBAH, (iova >> 32) as u32);
-        put(h, reg::TDBAL, iova as u32);
-        put(h, reg::TDH, 0);
-        put(h, reg::TDT, 0);
+        put(h, reg::TDLEN + self.registers, self.count * DESCRIPTOR);
+        put(h, reg::TDBAH + self.registers, (iova >> 32) as u32);
+        put(h, reg::TDBAL + self.registers, iova as u32);
+        put(h, reg::TDH + self.registers, 0);
+        put(h, reg::TDT + self.registers, 0);
+        // The count of the first queue is without this one.
+        self.stats.tx_tail += u64::from(self.registers != 0);
     }
 
     fn unused(&self) -> u32 {
@@ -467,7 +472,7 @@ impl TxRing {
         }
         h.charge(CpuWork::TxNotify);
         h.fence(Fence::Write);
-        put(h, reg::TDT, self.next);
+        put(h, reg::TDT + self.registers, self.next);
         self.announced = self.next;
         self.stats.tx_tail += 1;
     }

@@ -1,6 +1,7 @@
-//! The e1000 driver on a card that lies: all four parts, with and without copies, short buffers.
+//! The e1000 driver on a card that lies: all four parts, with and without copies, short buffers,
+//! two queues.
 
-use super::{Seen, Subject};
+use super::{Desk, Seen, Subject};
 use crate::fuzz::Seed;
 use doorbell_conformance::e1000::model::{self, System};
 use doorbell_drivers::e1000::{Config, E1000, Eeprom, Throttle};
@@ -14,7 +15,8 @@ fn config(shape: u8) -> Config {
     let eeprom = if microwire { Eeprom::Microwire } else { Eeprom::Eerd };
     let throttle = if shape & 0x20 == 0 { Throttle::Off } else { Throttle::Dynamic };
     let (rx_buffer, max_frame) = if shape & 0x40 == 0 { (2048, 1514) } else { (256, 9014) };
-    Config { tx_ring: 48, rx_ring: 48, eeprom, throttle, rx_buffer, max_frame, ..c }
+    let queues = if shape & 0x80 != 0 && c.part.is_82574() { 2 } else { 1 };
+    Config { tx_ring: 48, rx_ring: 48, eeprom, throttle, rx_buffer, max_frame, queues, ..c }
 }
 
 const MEMORY: usize = 2 << 20;
@@ -43,6 +45,11 @@ impl Subject<System> for E1000 {
             // What a card answers is not the driver's fault.
             4 => _ = self.phy(h, what >> 3),
             _ => _ = self.eeprom(h, Eeprom::Eerd, what >> 2),
+        }
+    }
+    fn poll_second(&mut self, h: &mut Hostile<System>, budget: u32, up: &mut Desk) {
+        if self.has(1) {
+            let _ = self.poll_on(h, 1, budget, up);
         }
     }
     fn station(&self) -> Option<[u8; 6]> {
@@ -76,5 +83,5 @@ pub fn keeps_its_filter() {
 
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
-    super::seeds([0, 0x72])
+    super::seeds([0, 0xf5])
 }

@@ -6,7 +6,8 @@ mod keys;
 pub(crate) use keys::CPU;
 pub(super) use keys::{DriverKeys, KIND, NicKeys};
 
-use super::Config;
+use super::{Config, E1000};
+use crate::card;
 use crate::key::Values;
 use crate::settings::take;
 use crate::slot::PciKeys;
@@ -77,6 +78,10 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     c.rx_place = Alignment { align, offset };
     c.max_frame = d.mtu + HEADER as u32;
     c.msix = part.is_82574() && d.interrupts == "msix";
+    c.queues = card::queues::<E1000>(v);
+    if c.queues > 1 && !c.msix {
+        refuse!("`run.cores` is {}, and `driver.interrupts` is not msix", c.queues);
+    }
     c.throttle = match (d.throttle, v.word("driver.throttle")) {
         (Some(rate), _) => Throttle::Fixed(rate),
         (None, "off") => Throttle::Off,

@@ -215,3 +215,52 @@ fn what_the_limit_held_back_goes_in_batches() {
     assert!(tails < 0.5 && stopped == 0, "{tails} doorbells a packet, stopped {stopped} times");
     assert!(per_packet("stack.bql=off").1 > 0);
 }
+
+const TWO: [&str; 4] =
+    ["run.cores=2", "traffic.pattern=even", "traffic.load=60", "traffic.duration=20"];
+
+#[test]
+fn two_queues_of_an_82574l_share_what_arrives() {
+    for size in ["traffic.arrival_size=60", "traffic.arrival_size=1514"] {
+        let o = outcome("e1000e-82574l", &[&TWO[..], &[size]].concat());
+        let (d, n) = (&o.totals.driver, &o.totals.device);
+        assert_eq!((d.rx_packets, n.rx_missed), (n.rx_packets, 0));
+        let [a, b] = o.counts.busy[..] else { panic!("two cores") };
+        assert!(a.min(b) * 5 > a.max(b) * 4, "{a} and {b}");
+        // By vector: those of queue 0, then those of queue 1.
+        let [rx0, .., rx1, _] = o.counts.interrupts[..] else { panic!("five vectors") };
+        assert!(rx0.min(rx1) > 100, "{:?}", o.counts.interrupts);
+    }
+}
+
+#[test]
+fn two_queues_of_an_82574l_send() {
+    for kind in ["traffic.kind=pktgen", "traffic.kind=pcap"] {
+        let sets = [kind, "run.cores=2", "traffic.packets=1000"];
+        let o = outcome("e1000e-82574l", &sets);
+        assert_eq!(o.totals.driver.tx_queued, o.totals.device.tx_packets);
+        assert!(o.totals.device.tx_packets >= 40, "{kind}");
+    }
+}
+
+#[test]
+fn two_queues_of_an_82574l_outlive_faults() {
+    for fault in ["dma-fault@2000", "lost-interrupt@every=3", "link-flap@2ms:1ms"] {
+        let fault = format!("run.fault={fault}");
+        let sets = [&TWO[..], &["traffic.duration=60", "run.watchdog=5", &fault]].concat();
+        let o = outcome("e1000e-82574l", &sets);
+        assert!(o.totals.driver.rx_packets > 500, "{fault}");
+        let sets = ["traffic.kind=pktgen", "run.cores=2", "traffic.packets=2000", &fault];
+        outcome("e1000e-82574l", &sets);
+    }
+}
+
+#[test]
+fn more_queues_are_refused_where_there_are_none() {
+    let refused = |sets: &[&str]| setup::<E1000>(&plan("e1000e-82574l", sets).values).unwrap_err();
+    insta::assert_snapshot!(
+        refused(&["run.cores=2", "driver.interrupts=line"]),
+        @"`run.cores` is 2, and `driver.interrupts` is not msix"
+    );
+    assert!(plan("e1000e-82574l", &[]).set("run.cores=3").is_err());
+}

@@ -400,7 +400,7 @@ impl Load {
 
 /// Returns the core of a flow among so many: by Toeplitz's hash with Microsoft's key, modulo their
 /// number.
-pub(crate) fn core_of(cores: u16) -> impl Fn(u16) -> usize {
+fn core_of(cores: u16) -> impl Fn(u16) -> usize {
     let key = Toeplitz::new(&MICROSOFT);
     move |flow| key.flow(&flow_headers(flow)) as usize % usize::from(cores.max(1))
 }

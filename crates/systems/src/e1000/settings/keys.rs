@@ -1,14 +1,16 @@
 //! The keys of an e1000 run.
 
-use crate::arrivals;
 use crate::key::{Is, Key, Needs};
 use crate::settings::{settings, words};
+use crate::{arrivals, card};
 use doorbell_devices::e1000::Speed;
 use doorbell_drivers::e1000::Part;
 use doorbell_hal::Span;
 
 const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
-const MESSAGES: &[Needs] = &[Needs::word("nic.part", &["82574l"])];
+const NEWEST: Needs = Needs::word("nic.part", &["82574l"]);
+const MESSAGES: &[Needs] = &[NEWEST];
+const QUEUES: &[Needs] = &[NEWEST, Needs::kind(&card::SPREAD_KINDS)];
 
 words! {
     Part {
@@ -122,5 +124,8 @@ settings! {
         /// message; or the interrupt line
         interrupts: &'static str = "driver.interrupts",
             choice(&["msix", "msi", "line"]).default("msix").when(MESSAGES);
+        /// queues, each on a core of its own, for frames that are spread by flow: by the hash of
+        /// addresses, and of the ports of TCP
+        queues: u16 = "run.cores", whole("cores", 1.0, 2.0).default("1").when(QUEUES);
     }
 }
