@@ -1,12 +1,12 @@
 #!/bin/sh
 # `make test-guest`: Linux's own drivers, in a guest under TCG, on our devices.
 #
-# TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..."
-# and CPUS="1 2" choose. It prints the seconds of each step, of each part of the checks, and of each
-# boot. Programs that are missing are installed if root, or else listed. QEMU 11.1
-# and kernels of Debian are fetched into a cache outside the repository once (tools/guest), from the
-# mirror of the machine's own apt or from DEBIAN_MIRROR. The checks are crates/guest/tests/linux.
-# Logs, and the wire of what failed, are in target/test-guest.
+# TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ...",
+# CPUS="1 2" and CLOCK=virtual or CLOCK=wall choose checks of drivers. It prints the seconds of each
+# step, of each part of the checks, and of each boot. Programs that are missing are installed if
+# root, or else listed. QEMU 11.1 and kernels of Debian are fetched into a cache outside the
+# repository once (tools/guest), from the mirror of the machine's own apt or from DEBIAN_MIRROR. The
+# checks are crates/guest/tests/linux. Logs, and the wire of what failed, are in target/test-guest.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Nothing is
 # fetched from inside of it: it has no network. Root is not needed where users may make namespaces.
@@ -38,11 +38,11 @@ fetch() {
     done
 }
 
-if [ -z "${DEVICES:-}${CHECKS:-}" ]; then
+if [ -z "${DEVICES:-}${CHECKS:-}${CLOCK:-}" ]; then
     fetch
 fi
 step "build for the guests" build
-if [ -z "${DEVICES:-}${CHECKS:-}" ]; then
+if [ -z "${DEVICES:-}${CHECKS:-}${CLOCK:-}" ]; then
     # What they check are counts, which do not depend on another guest's load.
     step "counts of instructions" cargo test --quiet --locked --workspace --lib -- \
         --ignored --test-threads=2 --show-output

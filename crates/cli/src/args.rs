@@ -571,6 +571,9 @@ pub(crate) struct Guest {
     /// The kernel module of its driver, which models beside the built-in ones need
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,
+    /// Prints the numbers of the machine in virtual time, for tests of drivers, and boots nothing
+    #[arg(long, hide = true)]
+    pub(crate) plan: bool,
     /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, 7.3, or a
     /// release such as 6.12.43, each also with -cloud or -rt), which is fetched once; the path of a
     /// kernel's .deb, or of several with + between them; or of an image, with --modules.

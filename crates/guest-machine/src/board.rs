@@ -6,7 +6,7 @@ use crate::station::Requests;
 use doorbell_bus::{Bus, Costs, Ledger, Machine, Memory, Pci, Pcie, Platform};
 use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_devices::{axi_ethernet::AxiEthernet, e1000::E1000, mlx5::Mlx5};
-use doorbell_hal::{Device, Host, Reg, Span, Time};
+use doorbell_hal::{Device, Host, Port, Reg, Span, Time};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::Wired;
 use doorbell_spec::number::series::{SETTING_DELAY, SETTING_PACKETS};
@@ -72,6 +72,10 @@ pub trait Board {
     fn reset(&mut self);
     /// Has the peer send these frames, from a time after now on.
     fn send(&mut self, after: Span, frames: Frames);
+    /// Has the peer send a frame, a time after now.
+    fn give(&mut self, after: Span, frame: Vec<u8>);
+    /// Pulls the cable, or plugs it in. A device without a link stays as it is.
+    fn cable(&mut self, plugged: bool);
     /// Returns true if the peer has such frames: those of a capture only with one.
     fn can_send(&self, frames: &Frames) -> bool;
     /// Has the peer ask the guest, from a time after now on.
@@ -89,12 +93,16 @@ pub trait Board {
 }
 
 /// A device with calls that its bus counts, and with moderation.
-pub(crate) trait Counted<B> {
+pub(crate) trait Counted<B: Port>: Device<B> {
     fn calls(_: &B) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
     fn moderation(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
+    }
+    /// Pulls the cable, or plugs it in.
+    fn plug(&mut self, bus: &mut B, now: Time, plugged: bool) {
+        self.cable(bus, now, plugged);
     }
 }
 
@@ -102,20 +110,29 @@ fn us(span: Span) -> f64 {
     span.as_ns_f64() / 1000.0
 }
 
-impl<B> Counted<B> for E1000 {
+impl<B: Port> Counted<B> for E1000
+where
+    E1000: Device<B>,
+{
     fn moderation(&self) -> Vec<(&'static str, f64)> {
         vec![(SETTING_DELAY, us(self.throttling()))]
     }
 }
 
-impl<B> Counted<B> for Mlx5 {
+impl<B: Port> Counted<B> for Mlx5
+where
+    Mlx5: Device<B>,
+{
     fn moderation(&self) -> Vec<(&'static str, f64)> {
         let (packets, delay) = self.receive_moderation().unwrap_or_default();
         vec![(SETTING_PACKETS, packets.into()), (SETTING_DELAY, delay.into())]
     }
 }
 
-impl<B> Counted<B> for AxiEthernet {
+impl<B: Port> Counted<B> for AxiEthernet
+where
+    AxiEthernet: Device<B>,
+{
     fn moderation(&self) -> Vec<(&'static str, f64)> {
         let (packets, delay) = self.receive_moderation();
         vec![(SETTING_PACKETS, packets.into()), (SETTING_DELAY, us(delay))]
@@ -166,6 +183,14 @@ impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>>
 
     fn send(&mut self, after: Span, frames: Frames) {
         self.outside(|device, _, now| device.peer.send(now + after, frames));
+    }
+
+    fn give(&mut self, after: Span, frame: Vec<u8>) {
+        self.outside(|device, _, now| device.peer.give(now + after, frame));
+    }
+
+    fn cable(&mut self, plugged: bool) {
+        self.outside(|device, bus, now| device.device.plug(bus, now, plugged));
     }
 
     fn can_send(&self, frames: &Frames) -> bool {

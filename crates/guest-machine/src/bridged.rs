@@ -107,6 +107,15 @@ impl Board for Bridged {
         self.cores_mut().send(after, frames);
     }
 
+    fn give(&mut self, after: Span, frame: Vec<u8>) {
+        self.cores_mut().give(after, frame);
+    }
+
+    fn cable(&mut self, plugged: bool) {
+        self.cores_mut().cable(plugged);
+        self.look();
+    }
+
     fn can_send(&self, frames: &Frames) -> bool {
         self.cores().can_send(frames)
     }

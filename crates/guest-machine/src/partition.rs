@@ -15,7 +15,7 @@ use doorbell_bus::{
 };
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
-use doorbell_hal::{Hcall, HcallDevice, HcallReturn, Host, Hypervisor as _, Iova, Span};
+use doorbell_hal::{Hcall, HcallDevice, HcallReturn, Host, Hypervisor as _, Iova, Span, Time};
 use doorbell_layout::ibmvnic::status::{PARAMETER, SUCCESS};
 use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
 use doorbell_layout::{Call, ibmveth, ibmvnic};
@@ -172,6 +172,10 @@ fn is_translation(call: u64) -> bool {
 impl<B: Bus> Counted<Partitions<B>> for HypervisorDevice<VnicServer> {
     fn calls(bus: &Partitions<B>) -> Vec<(&'static str, u64)> {
         made(bus, &ibmvnic::CALLS)
+    }
+
+    fn plug(&mut self, _: &mut Partitions<B>, now: Time, plugged: bool) {
+        self.0.set_link(0, now, plugged);
     }
 }
 

@@ -9,6 +9,7 @@ use doorbell_sim::link::{Peer, Wire};
 use doorbell_sim::traffic::Frames as Captured;
 use doorbell_sim::traffic::Sizes;
 use doorbell_sim::traffic::arrivals::{Arrivals, Pattern, Phase, stamped};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Frames to send.
@@ -55,6 +56,8 @@ pub(crate) struct OtherEnd {
     /// The host's IP address.
     host: [u8; 4],
     source: Arrivals,
+    /// Frames of its own making, each with its time.
+    given: VecDeque<(Time, Vec<u8>)>,
     /// The frames of [`Pattern::Captured`].
     captured: Arc<Captured>,
     pub(crate) station: Station,
@@ -77,6 +80,7 @@ impl OtherEnd {
             addresses: [guest, own],
             host: host.octets(),
             source: Arrivals::new(guest, Vec::new(), 0, Vec::new()),
+            given: VecDeque::new(),
             captured: Arc::clone(&plan.captured),
             station: Station::new([(guest, ip), (own, host)]),
             sent: Seen::default(),
@@ -98,6 +102,11 @@ impl OtherEnd {
         let source = source.of_sizes(sizes).of_capture(Arc::clone(&self.captured));
         self.source = if hold.is_some() { source.repeated() } else { source };
         self.source.start(at);
+    }
+
+    /// Sends a frame at `at`, behind those that were given before.
+    pub(crate) fn give(&mut self, at: Time, frame: Vec<u8>) {
+        self.given.push_back((at, frame));
     }
 
     /// Returns true if there are such frames.
@@ -134,7 +143,9 @@ impl OtherEnd {
 
 impl EventSource for OtherEnd {
     fn next_due(&self) -> Option<Time> {
+        let given = self.given.front().map_or(Time::NEVER, |(at, _)| *at);
         let next = self.source.next_due().unwrap_or(Time::NEVER).min(self.station.next());
+        let next = next.min(given);
         Some(next).filter(|next| *next < Time::NEVER)
     }
 }
@@ -156,6 +167,9 @@ impl Peer for OtherEnd {
     fn advance(&mut self, until: Time, wire: &mut Wire) {
         while let Some(due) = self.next_due().filter(|due| *due <= until) {
             let before = wire.frames;
+            while let Some((at, frame)) = self.given.pop_front_if(|(at, _)| *at <= due) {
+                wire.send(at, &frame);
+            }
             self.source.advance(due, wire);
             if self.station.next() <= due {
                 self.station.advance(due, wire, &mut self.answers);

@@ -9,7 +9,6 @@ use doorbell_host_io::child::ChildGuard;
 use memchr::memmem;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -29,7 +28,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A running guest's console.
 pub(crate) struct Console {
-    input: ChildStdin,
+    input: Box<dyn Write>,
+    /// The words in front of a line for the shell.
+    before: &'static str,
     output: Receiver<Vec<u8>>,
     pending: Vec<u8>,
     /// Bytes of `pending` in front of which no message begins.
@@ -67,28 +68,38 @@ pub(crate) fn message(text: &[u8], searched: usize) -> Result<(Message, usize), 
     Ok((found, end + 3 + line_end))
 }
 
+/// Returns the next piece of a program's output each time, and keeps the first 16 MiB in `log`.
+pub(crate) fn kept(
+    mut output: impl Read + Send + 'static,
+    log: File,
+) -> impl FnMut() -> Option<Vec<u8>> + Send + 'static {
+    let (mut log, mut chunk) = (Log::new(log, "the console"), [0; CHUNK]);
+    move || {
+        let n = output.read(&mut chunk).ok().filter(|n| *n > 0)?;
+        log.keep(&chunk[..n]);
+        Some(chunk[..n].to_vec())
+    }
+}
+
 impl Console {
-    /// Reads a console until its other end closes, and keeps its first 16 MiB in `log`. `patience`
-    /// is how long it may be silent.
+    /// Reads a console by pieces until there is none. A line for its shell has `before` in front.
+    /// `patience` is how long it may be silent.
     pub(crate) fn new(
-        input: ChildStdin,
-        mut output: ChildStdout,
-        log: File,
+        (input, before): (Box<dyn Write>, &'static str),
+        mut next: impl FnMut() -> Option<Vec<u8>> + Send + 'static,
         patience: Duration,
     ) -> Console {
         let (send, receive) = sync_channel(WAITING);
-        let mut log = Log::new(log, "the console");
         std::thread::spawn(move || {
-            let mut chunk = [0; CHUNK];
-            while let Ok(n @ 1..) = output.read(&mut chunk) {
-                log.keep(&chunk[..n]);
-                if send.send(chunk[..n].to_vec()).is_err() {
+            while let Some(piece) = next() {
+                if send.send(piece).is_err() {
                     break;
                 }
             }
         });
         Console {
             input,
+            before,
             output: receive,
             pending: Vec::new(),
             searched: 0,
@@ -103,7 +114,12 @@ impl Console {
             let n = line.len();
             return Err(Error::Input(format!("a line for the guest has {n} bytes: {line}")));
         }
-        let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
+        self.write(&format!("{}{line}\n", self.before))
+    }
+
+    /// Writes to the console's input.
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Error> {
+        let sent = self.input.write_all(text.as_bytes()).and_then(|()| self.input.flush());
         sent.map_err(|_| self.ended("the guest has ended"))
     }
 

@@ -47,6 +47,8 @@ pub struct InProcess<'a> {
     pub plan: &'a Path,
     /// A directory for the answers to the guest's words.
     pub words: &'a Path,
+    /// The socket at which a host gives the guest its lines.
+    pub talk: Option<&'a Path>,
     /// The costs of instructions.
     pub prices: &'a Prices,
     /// Instructions are counted.
@@ -70,6 +72,10 @@ impl InProcess<'_> {
         text.push(escaped(self.plan));
         text.push(",words=");
         text.push(escaped(self.words));
+        if let Some(talk) = self.talk {
+            text.push(",talk=");
+            text.push(escaped(talk));
+        }
         if let Some(each) = self.prices.of_plugin() {
             text.push(format!(",price={each}"));
         }

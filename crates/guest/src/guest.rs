@@ -1,11 +1,17 @@
-//! A guest that runs: QEMU, and the shell on its console.
+//! A guest that runs: QEMU, and the shell on its console. In virtual time the shell asks for each
+//! line, and the guest's time stands until it has it (the plug-in's module `device::talk`).
 
-use crate::console::{Console, Message};
+use crate::console::{self, Console, Message};
 use crate::emulator::{self, Parts};
 use crate::log::Kept;
 use crate::{Error, Machine};
 use doorbell_host_io::child::ChildGuard;
+use memchr::memmem;
 use rustix::process::Signal;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -22,8 +28,60 @@ pub struct Guest<'a> {
     qemu: ChildGuard,
     pub(crate) console: Console,
     log: Kept,
+    /// The file with the counts, in virtual time.
+    counts: Option<PathBuf>,
     patience: Duration,
     stop: &'a dyn Fn() -> bool,
+}
+
+/// The word in front of a line of the shell in virtual time.
+const RUN: &str = "run ";
+
+/// Waits for the plug-in's connection. `None` if QEMU has ended before.
+fn accepted(listening: &UnixListener, qemu: &mut ChildGuard) -> io::Result<Option<UnixStream>> {
+    listening.set_nonblocking(true)?;
+    loop {
+        match listening.accept() {
+            Ok((socket, _)) => {
+                socket.set_nonblocking(false)?;
+                return Ok(Some(socket));
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock && qemu.ended()?.is_none() => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Reads what the guest has printed since the last look, each time that it asks for a line, and
+/// once more at its end. A guest whose last words are still in its serial port gets an empty line,
+/// with which it asks again.
+fn printed(file: &Path, asks: UnixStream) -> io::Result<impl FnMut() -> Option<Vec<u8>> + use<>> {
+    let (mut file, mut asks) = (File::open(file)?, Some(BufReader::new(asks)));
+    Ok(move || {
+        let mut all = Vec::new();
+        loop {
+            let reader = asks.as_mut()?;
+            let ended = !matches!(reader.read_line(&mut String::new()), Ok(1..));
+            file.read_to_end(&mut all).ok()?;
+            if ended {
+                asks = None;
+            } else if !is_whole(&all) {
+                reader.get_mut().write_all(format!("{RUN}\n").as_bytes()).ok()?;
+                continue;
+            }
+            return Some(all);
+        }
+    })
+}
+
+/// Returns true if the words with which a guest asks for a line have come.
+fn is_whole(text: &[u8]) -> bool {
+    let last = ["<<<done ", "<<<up "].into_iter();
+    let last = last.filter_map(|word| memmem::rfind(text, word.as_bytes())).max();
+    last.is_some_and(|at| text[at..].contains(&b'\n'))
 }
 
 impl<'a> Guest<'a> {
@@ -35,8 +93,11 @@ impl<'a> Guest<'a> {
         patience: Duration,
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Guest<'a>, Error> {
-        let [log, said] = ["qemu.log", "console.log"].map(|name| parts.directory.join(name));
-        let (errors, said) = (Kept::create(&log)?, Kept::create(&said)?);
+        let [log, said_in] = ["qemu.log", "console.log"].map(|name| parts.directory.join(name));
+        let (errors, said) = (Kept::create(&log)?, Kept::create(&said_in)?);
+        let talk = parts.in_process.and_then(|p| Some((p.words, p.talk?)));
+        let listening = talk.map(|(_, socket)| UnixListener::bind(socket)).transpose();
+        let listening = listening.map_err(Error::io("the plug-in's socket"))?;
         let mut command = emulator::command(machine, parts)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut qemu = ChildGuard::spawn("QEMU", &mut command).map_err(Error::io("QEMU"))?;
@@ -46,8 +107,34 @@ impl<'a> Guest<'a> {
             unreachable!("all three are pipes");
         };
         let log = Kept::follow(words, errors, log, "QEMU");
-        let console = Console::new(input, output, said, patience);
-        Ok(Guest { qemu, console, log, patience, stop })
+        let socket = listening.map(|listening| accepted(&listening, &mut qemu)).transpose();
+        let socket = socket.map_err(Error::io("the plug-in's socket"))?.flatten();
+        let console = match socket {
+            None => Console::new((Box::new(input), ""), console::kept(output, said), patience),
+            Some(socket) => {
+                let asks = socket.try_clone().and_then(|asks| printed(&said_in, asks));
+                let asks = asks.map_err(Error::io(said_in.display()))?;
+                Console::new((Box::new(socket), RUN), asks, patience)
+            }
+        };
+        let counts = talk.map(|(words, _)| words.join("counts"));
+        Ok(Guest { qemu, console, log, counts, patience, stop })
+    }
+
+    /// Returns the counts of the machine in virtual time, when the guest has asked for a line: a
+    /// count a line, as name and number.
+    ///
+    /// # Panics
+    /// Panics if the guest is not in virtual time.
+    pub fn counts(&self) -> Result<String, Error> {
+        let file = self.counts.as_ref().expect("a guest in virtual time");
+        std::fs::read_to_string(file).map_err(Error::io(file.display()))
+    }
+
+    /// Has the machine in virtual time do something before the guest's next line: `cable out`,
+    /// `cable in`, or `frame HEXADECIMAL` for a frame of the peer.
+    pub fn tell(&mut self, command: &str) -> Result<(), Error> {
+        self.console.write(&format!("{command}\n"))
     }
 
     /// Waits for the shell.
@@ -71,7 +158,12 @@ impl<'a> Guest<'a> {
     /// Runs a line of the shell, and returns what it printed. A line that fails is an error.
     pub fn shell(&mut self, line: &str) -> Result<String, Error> {
         self.console.send(line)?;
-        let done = self.message()?;
+        let mut done = self.message()?;
+        // Words of the line, which are answered in virtual time.
+        while self.counts.is_some() && done.word != "done" {
+            let next = self.message()?;
+            done = Message { before: done.before + &next.before, ..next };
+        }
         let status = done.arguments.parse().unwrap_or(-1);
         if done.word == "done" && status == 0 {
             return Ok(done.before);

@@ -13,9 +13,20 @@ const PLAIN: u32 = 0o100644;
 /// Programs of the guest, where their packages have them.
 const PROGRAMS: [&str; 4] = ["usr/bin/iperf3", "usr/bin/ping", "usr/sbin/ethtool", "usr/bin/ip"];
 
-/// Packs the first file system of a guest, with modules of the kernel in `/m`.
-pub fn initramfs(machine: &Machine, kernel: &Kernel, modules: &[String]) -> Result<Vec<u8>, Error> {
-    Ok(Archive::of(machine, kernel, modules)?.finish())
+/// Packs the first file system of a guest, with modules of the kernel in `/m`. In virtual time its
+/// shell asks for its lines.
+pub fn initramfs(
+    machine: &Machine,
+    kernel: &Kernel,
+    modules: &[String],
+    is_virtual: bool,
+) -> Result<Vec<u8>, Error> {
+    let mut archive = Archive::of(machine, kernel, modules)?;
+    if is_virtual {
+        let script = concat!(include_str!("virtual.sh"), "while hear; do work \"$line\"; done\n");
+        archive.plain("script", script.as_bytes());
+    }
+    Ok(archive.finish())
 }
 
 /// An archive under construction.

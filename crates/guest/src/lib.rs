@@ -39,7 +39,7 @@ mod xdp;
 
 pub use arch::Arch;
 pub use device::{DEVICES, Device};
-pub use emulator::Parts;
+pub use emulator::{InProcess, Parts};
 pub use error::Error;
 pub use fetch::Machine;
 pub use guest::Guest;

@@ -9,6 +9,11 @@ if [ "$(uname -m)" = x86_64 ]; then
         printf '%s\n' "$*" | dd of=/dev/port bs=64 seek=56 conv=notrunc 2>/dev/null
     }
     state() { dd if=/dev/port bs=1 skip=3584 count=1 2>/dev/null; }
+    # The first place is the state's.
+    part() {
+        part=$(dd if=/dev/port bs=64 skip=56 count=1 2>/dev/null)
+        part=${part#?}
+    }
 else
     word() {
         echo "<<<$*>>>"
@@ -20,7 +25,25 @@ else
     }
     # 0x30 is the character 0.
     state() { echo $(($(devmem $((1 << 32)) 8) - 48)); }
+    # The first byte of a number is its last two digits.
+    part() {
+        part=$(for place in 0 8 16 24 32 40 48 56; do devmem $(((1 << 32) + place)) 64; done |
+            sed 's/0x\(....\)\(....\)\(....\)\(....\)/\4\3\2\1/; s/\(..\)\(..\)/\\x\2\\x\1/g' |
+            tr -d '\n')
+        part=$(printf %b "$part")
+        part=${part#?}
+    }
 fi
+# Reads the next line of the host, in parts of 63 characters, of which the last has a newline in it.
+# The guest's time stands until it is there. An empty one is no line.
+hear() {
+    line=
+    while :; do
+        part
+        line=$line$part
+        [ "${#part}" = 63 ] || [ -z "$line" ] || return 0
+    done
+}
 # Says a word of traffic. It begins 10 ms later.
 traffic() {
     word "$@"

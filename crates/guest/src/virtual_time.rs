@@ -376,6 +376,7 @@ pub(crate) fn boot(
     let in_process = InProcess {
         plan: &plan,
         words: &words,
+        talk: None,
         prices: time.prices,
         instructions: setup.instructions,
         mmio: setup.mmio,

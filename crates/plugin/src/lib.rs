@@ -14,6 +14,7 @@
 //! has an e1000 or an mlx5 run in this process by QEMU's virtual clock, and counts instructions
 //! where the guest says so (`device`), with `inside=on` also those inside calls of the functions
 //! that it names (`inside`); with `-device doorbell-vnic` or `doorbell-veth` an adapter. With
+//! `talk=SOCKET` a host gives the guest line by line what to do (`device::talk`). With
 //! `price=N` an instruction costs N picoseconds, which QEMU's own clock may not have
 //! (`device::price`).
 //!
@@ -134,6 +135,8 @@ struct Arguments<'a> {
     /// The plan of a machine in this process, and the directory for the guest's words.
     machine: Option<&'a str>,
     words: Option<&'a str>,
+    /// The socket of a host that talks to the guest.
+    talk: Option<&'a str>,
     /// Picoseconds of an instruction.
     price: Option<u64>,
 }
@@ -157,14 +160,15 @@ impl<'a> Arguments<'a> {
                 }
                 Some(("machine", path)) => arguments.machine = Some(path),
                 Some(("words", path)) => arguments.words = Some(path),
+                Some(("talk", path)) => arguments.talk = Some(path),
                 Some(("price", number)) => arguments.price = Some(price(number)?),
                 Some(("mmio", state @ ("on" | "off"))) => arguments.mmio = state == "on",
                 Some(("inside", state @ ("on" | "off"))) => arguments.inside = state == "on",
                 _ => {
                     let other = text.to_string_lossy();
                     let allowed = "socket=PATH, once for each adapter, count=PATH, mmio=on|off, \
-                                   inside=on|off, machine=PLAN, words=DIR, price=PICOSECONDS \
-                                   and instructions=on|off";
+                                   inside=on|off, machine=PLAN, words=DIR, talk=SOCKET, \
+                                   price=PICOSECONDS and instructions=on|off";
                     return Err(format!("`{other}` is not known; allowed are {allowed}"));
                 }
             }
@@ -275,7 +279,9 @@ unsafe fn install(
         adapt(target, &arguments.sockets)?;
     }
     if let (Some(plan), Some(words)) = (arguments.machine, arguments.words) {
-        device::register_type(target, Path::new(plan), Path::new(words), arguments.price)?;
+        let [plan, words] = [plan, words].map(Path::new);
+        let talk = arguments.talk.map(Path::new);
+        device::register_type(target, plan, words, talk, arguments.price)?;
     }
     if arguments.count.is_some() || arguments.instructions {
         let wrong = |e| format!("{}: {e}", arguments.count.unwrap_or("counts"));

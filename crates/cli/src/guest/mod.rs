@@ -44,6 +44,13 @@ pub(crate) fn guest(
     args: &Guest,
     program: &[OsString],
 ) -> Result<u8, Error> {
+    if args.plan {
+        let device = Device::named(&args.device, None, None)?;
+        let (_, boots) = virtual_boots(registry, args, &device, variants(args)?, &[])?;
+        let machines = boots.iter().filter_map(|boot| boot.machine.as_ref());
+        print(&machines.map(|machine| machine.plan.as_str()).collect::<String>())?;
+        return Ok(DONE);
+    }
     if let Some(budget) = &args.bisect {
         return bisect(registry, devices, args, program, budget);
     }

@@ -300,11 +300,16 @@ fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
     let instructions = by_price[1] - by_price[0];
     let is = |a: f64, b: f64| (a - b).abs() < 0.001;
     assert!(is(by_price[2] - by_price[1], 2.0 * instructions), "{by_price:?}");
-    // Fractions of a nanosecond, of which QEMU's timers have none.
-    let fractions: Vec<f64> = least("cpu.instruction=0.28ns,1.5ns");
-    for (price, measured) in [0.28, 1.5].into_iter().zip(fractions) {
+    // Fractions of a nanosecond, of which QEMU's timers have none. The kernel has two ways, one of
+    // which is longer. At 0.5 ns each of the twenty frames takes that one, and at 1.5 ns the
+    // fastest frame is 1.5 * 19 ns before the slowest.
+    const LONGER: f64 = 19.0;
+    let fractions: Vec<f64> = least("cpu.instruction=0.28ns,0.5ns,1.5ns");
+    for (price, measured) in [0.28, 0.5, 1.5].into_iter().zip(fractions) {
         let expected = by_price[0] + (price - 1.0) * instructions;
-        assert!((measured - expected).abs() < 1.0, "{measured} at {price} ns, not {expected}");
+        let [shorter, longer] = [expected, expected + price * LONGER];
+        let is = [shorter, longer].iter().any(|of| (measured - of).abs() < 1.0);
+        assert!(is, "{measured} at {price} ns, not {shorter} or {longer}");
     }
     // The profile mlx5-gen3: times of the card, of the link one way, and of memory.
     let (pipeline, link, memory) = (100.0, 150.0, 110.0);

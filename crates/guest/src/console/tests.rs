@@ -54,7 +54,8 @@ fn endless() -> (ChildGuard, Console, File) {
     let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
     let log = tempfile::tempfile().unwrap();
     let kept = log.try_clone().unwrap();
-    let console = Console::new(input, output, log, Duration::from_secs(60));
+    let next = super::kept(output, log);
+    let console = Console::new((Box::new(input), ""), next, Duration::from_secs(60));
     (guest, console, kept)
 }
 

@@ -1,7 +1,7 @@
 //! The surroundings of all checks: programs, kernels, directories, and the network.
 
 use crate::harness::Part;
-use doorbell_guest::{Arch, Error, Kernel, Machine, initramfs, isolate};
+use doorbell_guest::{Arch, Error, Kernel, Machine, isolate};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -26,7 +26,8 @@ pub(crate) struct Bench {
 pub(crate) struct Platform {
     pub(crate) machine: Machine,
     pub(crate) kernel: Kernel,
-    pub(crate) initramfs: PathBuf,
+    /// The first file systems, on the machine's clock and in virtual time.
+    pub(crate) initramfs: [PathBuf; 2],
 }
 
 /// Returns the surroundings.
@@ -99,11 +100,15 @@ impl Platform {
         };
         let machine = Machine::fetch(arch, &said)?;
         let kernel = Kernel::find(&format!("debian:{version}"), None, arch, &said)?;
-        let file = PathBuf::from(format!("initramfs-{}", arch.debian()));
+        let initramfs = ["wall", "virtual"]
+            .map(|clock| PathBuf::from(format!("initramfs-{}-{clock}", arch.debian())));
         if !packed {
-            let archive = initramfs(&machine, &kernel, &kernel.load_order(modules)?)?;
-            std::fs::write(&file, archive).expect("the initramfs");
+            for (n, file) in initramfs.iter().enumerate() {
+                let order = kernel.load_order(modules)?;
+                let archive = doorbell_guest::initramfs(&machine, &kernel, &order, n == 1)?;
+                std::fs::write(file, archive).expect("the initramfs");
+            }
         }
-        Ok(Platform { machine, kernel, initramfs: file })
+        Ok(Platform { machine, kernel, initramfs })
     }
 }

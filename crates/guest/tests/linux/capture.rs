@@ -4,7 +4,7 @@ use crate::host::OrFail;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The block of pcapng that has a frame, and in it, behind type and length, the places of the
 /// frame's length and of the frame.
@@ -44,14 +44,6 @@ pub(crate) fn frames(path: &Path) -> i64 {
         true
     });
     count
-}
-
-/// Returns the file into which the server of a directory captures. A long run has none.
-pub(crate) fn open_capture(directory: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(directory).or_fail().flatten().map(|e| e.path());
-    let mut entries = entries
-        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(".capture-")));
-    entries.next()
 }
 
 /// Returns if a frame is a TCP segment of `source` with data, and if its checksums are right.

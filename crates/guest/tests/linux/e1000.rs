@@ -1,8 +1,7 @@
 //! Checks that all devices have in common, and those of the e1000 family.
 
 use crate::bench::{bench, long, repository};
-use crate::harness::Check;
-use crate::host::{Ends, OTHER, OrFail, answer_tagged, background, frame, host, sleep, until};
+use crate::host::{Ends, OTHER, OrFail, answer_tagged, background, frame, sleep, until};
 use crate::numbers::Numbers;
 use crate::rig::{Report, Rig, Vm};
 use doorbell_guest::net::{GUEST, MAC, TAP, text};
@@ -16,10 +15,7 @@ shared! {
     LINES: lines_arrive,
         "Lines of the console arrive whole while processes end that nobody waits for.";
     PING: ping, "ICMP both ways, of all sizes.";
-    IPERF: iperf_both_ways, "TCP out of the guest and into it.",
-        timed
-        "TCP sends again what nobody answers for 200 ms, and a guest that has no CPU does not \
-         answer";
+    IPERF: iperf_both_ways, "TCP out of the guest and into it.";
     VLAN: vlan,
         "A VLAN of the kernel's: tags inserted, stripped and filtered by the device; or, when that \
          is off, by the kernel.";
@@ -40,7 +36,6 @@ shared! {
 
 checks! { pub(crate) CHECKS:
     = PROBE;
-    = LINES;
     = PING;
     = IPERF;
     = STATISTICS;
@@ -48,23 +43,25 @@ checks! { pub(crate) CHECKS:
     ring_sizes: "`ethtool -G` while up: the rings are built anew, and traffic goes on.";
     speeds:
         "Forced and advertised speeds: what ethtool shows is what was asked for, and frames pass.";
-    flow_control:
-        "A flood that the guest cannot keep up with: without pause frames it loses many, and with \
-         them none.",
-        timed "without pauses a flood is lost where the guest's CPU is slower than the host's";
     offloads_off_and_on: "Without TSO, checksums and scatter-gather, and with them again.";
-    = VLAN;
     = JUMBO;
     = PROMISCUOUS;
     = LINK_FLAPS;
     = RELOAD;
-    = ANOTHER_GUEST;
     = BILL;
 }
 
-/// Of another card of the family, where it is not the long run: what its part of driver and device
-/// alone does.
-pub(crate) const FEW: &[Check] = &[PROBE, PING, IPERF, STATISTICS, SELF_TEST, JUMBO, BILL];
+checks! { pub(crate) SERVED:
+    = PROBE;
+    = LINES;
+    = PING;
+    = IPERF;
+    flow_control: "A flood of the host: with pause frames the device loses nothing in time.";
+    = VLAN;
+    = LINK_FLAPS;
+    = ANOTHER_GUEST;
+    = BILL;
+}
 
 pub(crate) fn probe(rig: &mut Rig) {
     rig.run("dmesg -c >/dev/null");
@@ -95,7 +92,7 @@ fn lines_arrive(rig: &mut Rig) {
 fn ping(rig: &mut Rig) {
     for size in [0, 18, 56, 1000, 1472] {
         rig.run(format!("ping -q -c 5 -i 0.05 -W 2 -s {size} $HOST"));
-        host(format!("ping -q -c 5 -i 0.05 -W 2 -s {size} {GUEST}"));
+        rig.ping_guest(size);
     }
 }
 
@@ -108,27 +105,22 @@ fn segments(text: &str) -> [i64; 2] {
 }
 
 fn iperf_both_ways(rig: &mut Rig) {
-    let snmp = "/proc/net/snmp";
-    let segments = |rig: &mut Rig| {
-        let own = std::fs::read_to_string(snmp).or_fail();
-        [segments(&rig.run(format!("cat {snmp}"))), segments(&own)]
-    };
+    let segments = |rig: &mut Rig| segments(&rig.run("cat /proc/net/snmp"));
     // As much on each machine, and no more the faster it is.
-    let much = if long() { "-t 30" } else { "-n 32M" };
-    let (before, was) = (rig.counts(), segments(rig));
-    let (out, into) = (rig.iperf(much), rig.iperf(&format!("{much} -R")));
-    let added = rig.counts().since(&before);
-    let writes = added["mmio_writes"] as f64 / added["wire_frames"] as f64;
-    println!("      {out:.0} Mbit/s out, {into:.0} in; {writes:.2} register writes a frame sent");
-    // Rates are the machine's. A driver that waits for a lost interrupt sends again, of little that
-    // it sends.
-    for (way, (was, now)) in ["out", "in"].iter().zip(was.iter().zip(segments(rig))) {
-        let (all, again) = (now[0] - was[0], now[1] - was[1]);
-        assert!(
-            all > 100 && again < 20 + all / 20,
-            "{again} of {all} segments {way} were sent again"
-        );
+    let much = if long() && !rig.is_virtual() { "-t 30" } else { "-n 32M" };
+    let (before, was) = (rig.at_rest(), segments(rig));
+    for way in ["", " -R"] {
+        rig.iperf(&format!("{much}{way}"));
     }
+    let (added, now) = (rig.at_rest().since(&before), segments(rig));
+    let (all, again) = (now[0] - was[0], now[1] - was[1]);
+    let [sent, came] = ["wire_frames", "arrived_frames"].map(|n| added[n]);
+    println!("      {sent} frames sent, {came} came; {again} of {all} segments sent again");
+    // Each byte crossed the wire, in segments of at most 1460 bytes.
+    let least = (32 << 20) / 1460;
+    assert!(sent > least && came > least, "32 MiB each way");
+    // A driver that waits for a lost interrupt sends again.
+    assert!(!rig.is_virtual() || again == 0, "{again} of {all} segments were sent again");
     rig.quiet(&[]);
 }
 
@@ -141,7 +133,8 @@ fn statistics_equal_counters(rig: &mut Rig) {
     let traffic = |rig: &mut Rig| {
         rig.run("ping -q -c 20 -i 0.02 -s 700 $HOST");
         rig.iperf("-n 16M");
-        rig.iperf("-t 2 -R -u -b 300M -l 200");
+        // Faster than the guest's CPU.
+        rig.run("arrivals even 5000 60 672 1 0");
         rig.send(&vec![frame(OTHER, None, 100); 7]);
     };
     let pairs: [(&[&str], _); 7] = [
@@ -156,18 +149,12 @@ fn statistics_equal_counters(rig: &mut Rig) {
     let (s, c) = rig.compare(read, traffic, &pairs);
     assert!(s["tx_packets"] > 20 && s["tx_tcp_seg_good"] > 0, "there was traffic");
     let (fcs, pauses) = (4 * s["tx_packets"], 60 * c["device_pauses_sent"]);
-    // GOTC is read in two halves, the second of which clears both: what leaves between them is in
-    // neither. The driver's watchdog reads it under traffic, so that this happens now and then; it
-    // is at most a large send each time.
-    let missing = c["wire_bytes"] - pauses + fcs - s["tx_bytes"];
-    assert!(
-        (0..=1 << 17).contains(&missing),
-        "tx_bytes are the wire's, with FCS; {missing} are missing"
-    );
+    let due = c["wire_bytes"] - pauses + fcs;
+    assert_eq!(s["tx_bytes"], due, "tx_bytes are the wire's, with FCS");
     let lost = c.sum(&["device_rx_filtered", "device_rx_missed", "device_rx_dropped"]);
     let known = s["rx_packets"] + lost;
     assert_eq!(c["arrived_frames"], known, "every frame arrived, or was dropped by name");
-    assert!(c["device_rx_filtered"] >= 7, "frames for others are filtered");
+    assert_eq!(c["device_rx_filtered"], 7, "frames for others are filtered");
 }
 
 fn self_test(rig: &mut Rig) {
@@ -223,10 +210,7 @@ fn flow_control(rig: &mut Rig) {
     rig.up(1500);
     rig.run("ethtool -A eth0 autoneg off rx off tx off; sleep 1");
     let (none, missed, arrived, _) = flood(rig);
-    assert!(
-        none == 0 && missed > arrived / 50,
-        "without flow control: {none} pauses, {missed} of {arrived} missed"
-    );
+    assert_eq!(none, 0, "pauses without flow control");
     let without = 100.0 * missed as f64 / arrived as f64;
     rig.run("ethtool -A eth0 autoneg off rx on tx on; sleep 1");
     let (pauses, missed, arrived, late) = flood(rig);
@@ -234,7 +218,7 @@ fn flow_control(rig: &mut Rig) {
         "      without, {without:.1} % missed; with {pauses} pause frames {missed} of {arrived}, \
          {late} after a pause ran out"
     );
-    assert!(pauses > 0 && missed == late, "pause frames are obeyed");
+    assert_eq!(missed, late, "pause frames are obeyed");
     rig.while_up("ethtool -A eth0 autoneg on || true");
     rig.while_up("ethtool -G eth0 rx 256 || true");
     rig.up(1500);
@@ -319,7 +303,7 @@ fn vlan(rig: &mut Rig) {
 fn jumbo(rig: &mut Rig) {
     rig.up(9000);
     rig.run("ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 $HOST");
-    host(format!("ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 {GUEST}"));
+    rig.ping_guest(8972);
     rig.iperf("-n 16M");
     rig.iperf("-n 16M -R");
     rig.up(1500);
@@ -369,16 +353,14 @@ fn link_flaps(rig: &mut Rig) {
 
 fn reload(rig: &mut Rig) {
     let module = rig.device.driver;
+    let remove = format!("rmmod {module} && [ ! -e /sys/class/net/eth0 ]");
     for n in 0..if long() { 50 } else { 10 } {
-        let mut flood = None;
         if n % 10 == 9 {
-            rig.run("iperf3 -s -D -1 -B $GUEST");
-            flood = Some(background(format!("iperf3 -c {GUEST} -u -b 50M -t 3")));
-            sleep(1.0);
+            rig.flooded(|rig| drop(rig.run(&remove)));
+        } else {
+            rig.run(&remove);
         }
-        rig.run(format!("rmmod {module} && [ ! -e /sys/class/net/eth0 ]"));
-        drop(flood);
-        rig.run(format!("killall -q iperf3; insmod /m/{module}.ko && [ -e /sys/class/net/eth0 ]"));
+        rig.run(format!("insmod /m/{module}.ko && [ -e /sys/class/net/eth0 ]"));
         rig.up(1500);
         rig.ping_once();
     }
@@ -392,7 +374,7 @@ fn another_guest(rig: &mut Rig) {
     assert!(until(|| rig.counts()["client_connected"] == 0), "the client has gone");
     drop(flood);
     rig.boot_again();
-    let first = crate::checks(&rig.device, true)[0];
+    let first = crate::checks(&rig.device)[1][0];
     first.run_on(rig);
     ping(rig);
 }
@@ -426,7 +408,9 @@ pub(crate) fn budget(rig: &Rig) {
 fn bill(rig: &mut Rig) {
     let Report { ledger, device, frames, .. } = rig.bill();
     assert_eq!(device["hangs"], 0, "hangs of the transmitter");
-    budget(rig);
+    if !rig.is_virtual() {
+        budget(rig);
+    }
     ledger.print_a_frame(
         frames,
         &["mmio_writes", "mmio_reads", "line_interrupts", "pci_read_bytes", "pci_write_bytes"],

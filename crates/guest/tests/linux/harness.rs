@@ -1,6 +1,5 @@
 //! Checks and their results.
 
-use crate::bench::long;
 use crate::host::cpu;
 use crate::rig::Rig;
 use doorbell_guest::Device;
@@ -18,19 +17,15 @@ static SAID: Mutex<String> = Mutex::new(String::new());
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// The reason why the result can depend on the machine's speed. No other check is tried twice.
-    pub(crate) timing: Option<&'static str>,
     pub(crate) run: Run,
 }
 
-/// Builds a check: its function, its description, and the reason if its result can depend on the
-/// machine's speed.
+/// Builds a check: its function and its description.
 macro_rules! check {
-    ($run:ident, $name:ident, $about:literal, $timing:expr) => {
+    ($run:ident, $name:ident, $about:literal) => {
         $crate::harness::Check {
             name: stringify!($name),
             about: $about,
-            timing: $timing,
             run: $crate::harness::Run::$run($name),
         }
     };
@@ -38,9 +33,8 @@ macro_rules! check {
 
 /// Declares checks that lists share.
 macro_rules! shared {
-    ($($shared:ident: $name:ident, $about:literal $(, timed $why:literal)?;)*) => {
-        $(pub(crate) const $shared: $crate::harness::Check =
-            check!(Shared, $name, $about, [$(Some($why),)? None][0]);)*
+    ($($shared:ident: $name:ident, $about:literal;)*) => {
+        $(pub(crate) const $shared: $crate::harness::Check = check!(Shared, $name, $about);)*
     };
 }
 
@@ -53,13 +47,10 @@ macro_rules! checks {
         checks!(@ [$($done,)* $check,] $($rest)*)
     };
     (@ [$($done:expr,)*] $name:ident: $about:literal; $($rest:tt)*) => {
-        checks!(@ [$($done,)* check!(Shared, $name, $about, None),] $($rest)*)
-    };
-    (@ [$($done:expr,)*] $name:ident: $about:literal, timed $why:literal; $($rest:tt)*) => {
-        checks!(@ [$($done,)* check!(Shared, $name, $about, Some($why)),] $($rest)*)
+        checks!(@ [$($done,)* check!(Shared, $name, $about),] $($rest)*)
     };
     (@ [$($done:expr,)*] alone $name:ident: $about:literal; $($rest:tt)*) => {
-        checks!(@ [$($done,)* check!(Alone, $name, $about, None),] $($rest)*)
+        checks!(@ [$($done,)* check!(Alone, $name, $about),] $($rest)*)
     };
     ($vis:vis $list:ident: $($rest:tt)*) => {
         $vis const $list: &[$crate::harness::Check] = checks!(@ [] $($rest)*);
@@ -87,7 +78,8 @@ impl Check {
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) device: Device,
-    pub(crate) cpus: u32,
+    /// CPUs of a guest on a served device; none in virtual time.
+    pub(crate) cpus: Option<u32>,
     pub(crate) checks: Vec<&'static Check>,
 }
 
@@ -119,7 +111,8 @@ fn failure(check: &Check, run: impl FnOnce()) -> Option<String> {
 }
 
 /// Runs checks of a part. When a guest that they share ends, those that come after are not run.
-fn run(part: &Part, checks: &[&'static Check]) -> Failures {
+fn run(part: &Part) -> Failures {
+    let checks = &part.checks;
     let (began, used, mut failures) = (Instant::now(), cpu(), Failures::new());
     let mut rig = None;
     println!("{}", part.name);
@@ -152,32 +145,9 @@ fn run(part: &Part, checks: &[&'static Check]) -> Failures {
     failures
 }
 
-/// Runs the checks of a part, some of them once more. Returns the names of those that do not hold.
-///
-/// A machine that others use may leave a guest without a CPU for seconds, and kernel and TCP act on
-/// that as they should. A check that can see this says so, and is tried once more in a fresh guest;
-/// both results are printed. Every other fails at once, and so does all in the long run, where
-/// faults are hunted that show now and then.
+/// Runs the checks of a part. Returns the names of those that do not hold.
 pub(crate) fn judged(part: &Part) -> Vec<String> {
-    let mut failures = run(part, &part.checks);
-    let tried = |c: &&&Check| failures.get(c.name).is_some_and(|why| why != NOT_RUN);
-    let tried: Vec<_> = part.checks.iter().filter(tried).collect();
-    if !failures.is_empty() && !long() && tried.iter().all(|c| c.timing.is_some()) {
-        // What the first check brings up the others need.
-        let again = part.checks.iter().enumerate();
-        let again = again.filter(|(n, c)| *n == 0 || failures.contains_key(c.name));
-        let again: Vec<_> = again.map(|(_, c)| *c).collect();
-        let names: Vec<_> = again.iter().map(|c| c.name).collect();
-        println!("{}: once more, {}", part.name, names.join(" "));
-        let second = run(part, &again);
-        for c in tried {
-            let then = second.get(c.name).map_or("it held", |why| why.as_str());
-            let why = c.timing.unwrap_or_default();
-            println!("TRIED TWICE  {}: {}, since {why}", part.name, c.name);
-            println!("  first: {}\n  then: {then}", failures[c.name]);
-        }
-        failures = second;
-    }
+    let failures = run(part);
     let failed = part.checks.iter().filter_map(|c| failures.get_key_value(c.name));
     let not_run = |why: &str| if why == NOT_RUN { format!(" ({NOT_RUN})") } else { String::new() };
     failed.map(|(c, why)| format!("{}: {c}{}", part.name, not_run(why))).collect()

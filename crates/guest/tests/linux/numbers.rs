@@ -37,6 +37,21 @@ impl Numbers {
         page.lines().filter_map(count).collect()
     }
 
+    /// Parses the counts of a machine in virtual time, under the names that a server's have.
+    pub(crate) fn of_machine(text: &str) -> Numbers {
+        let count = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            let name = match (name.strip_prefix("ledger."), name.strip_prefix("device.")) {
+                (Some(name), _) => name.to_owned(),
+                (_, Some(name)) => format!("device_{name}"),
+                _ if name == "offered.frames" => "arrived_frames".to_owned(),
+                _ => return None,
+            };
+            Some((name, value.parse().ok()?))
+        };
+        text.lines().filter_map(count).collect()
+    }
+
     /// Parses `ethtool -S`.
     pub(crate) fn of_ethtool(text: &str) -> Numbers {
         let count = |line: &str| {

@@ -1,11 +1,13 @@
-//! A served device with a guest on it, and what checks do with them.
+//! A device with a guest on it, and what checks do with them. In virtual time the device is in
+//! QEMU's process, and the laboratory's peer is at the other end of its wire. On the machine's
+//! clock it is served, and the host's network is there.
 
 use crate::bench::{Platform, bench, long};
 use crate::capture;
 use crate::host::{OrFail, PATIENCE, fresh, host, iperf_server, received, send_on, sleep, until};
 use crate::numbers::Numbers;
 use doorbell_guest::net::{GUEST, HOST, HOST_MAC, MAC, TAP, text};
-use doorbell_guest::{Arch, Device, Guest, Parts, Server};
+use doorbell_guest::{Arch, Device, Guest, InProcess, Parts, Prices, Server};
 use doorbell_host_io::packet_socket::PacketSocket;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -66,19 +68,48 @@ impl Default for Options {
 }
 
 impl Vm {
-    /// Boots a guest.
+    /// Boots a guest on a served device.
     pub(crate) fn boot(device: &Device, socket: &Path, directory: &Path, options: &Options) -> Vm {
+        let plugin = (device.arch == Arch::Ppc64).then_some(&*bench().plugin);
+        Vm::of(device, (Some(socket), None), plugin, directory, options)
+    }
+
+    /// Boots a guest in virtual time. An instruction takes 1 ns.
+    fn boot_virtual(device: &Device, directory: &Path) -> Vm {
+        let [plan, words, talk] = ["plan", "words", "talk"].map(|name| directory.join(name));
+        let program = bench().doorbell.display();
+        std::fs::write(&plan, host(format!("{program} guest {} --plan", device.name))).or_fail();
+        let in_process = InProcess {
+            plan: &plan,
+            words: &words,
+            talk: Some(&talk),
+            prices: &Prices { each: 1000, functions: Vec::new() },
+            instructions: false,
+            mmio: false,
+            inclusive: false,
+        };
+        let plugin = Some(&*bench().plugin);
+        Vm::of(device, (None, Some(in_process)), plugin, directory, &Options::default())
+    }
+
+    fn of(
+        device: &Device,
+        (socket, in_process): (Option<&Path>, Option<InProcess<'_>>),
+        plugin: Option<&Path>,
+        directory: &Path,
+        options: &Options,
+    ) -> Vm {
         let Platform { machine, kernel, initramfs } = bench().platform(device.arch);
         let parts = Parts {
             device: *device,
             mac: options.mac,
-            socket: Some(socket),
-            plugin: (device.arch == Arch::Ppc64).then_some(&*bench().plugin),
+            socket,
+            plugin,
             counting: None,
-            in_process: None,
+            in_process,
             cpus: options.cpus,
             image: kernel.image(),
-            initramfs,
+            initramfs: &initramfs[usize::from(in_process.is_some())],
             more: &options.more,
             directory,
         };
@@ -88,7 +119,7 @@ impl Vm {
         guest.up().or_fail();
         println!("      a boot: {:.1} s", began.elapsed().as_secs_f64());
         let mut vm = Vm { guest, device: *device, log: directory.join("qemu.log") };
-        vm.run(format!("GUEST={GUEST} HOST={HOST} HOST_MAC={}", text(HOST_MAC)));
+        vm.run(format!("NIC=eth0 GUEST={GUEST} HOST={HOST} HOST_MAC={}", text(HOST_MAC)));
         vm
     }
 
@@ -196,6 +227,16 @@ impl Report {
         assert_eq!(report.ledger["dma_faults"], 0, "DMA faults");
         report
     }
+
+    /// Takes the counts of a machine in virtual time.
+    #[track_caller]
+    fn of_machine(all: &Numbers) -> Report {
+        assert_eq!(all["dma_faults"], 0, "DMA faults");
+        let of_device = |(k, v): (&str, i64)| Some((k.strip_prefix("device_")?.to_owned(), v));
+        let device = all.iter().filter_map(of_device).collect();
+        let frames = all["wire_frames"] + all["arrived_frames"];
+        Report { ledger: all.clone(), device, frames, clients: 1 }
+    }
 }
 
 /// Starts a server of a device with a new directory.
@@ -212,18 +253,28 @@ pub(crate) fn start(program: &Path, device: &Device, directory: &Path, more: &st
     Server::start(&[program.into()], device, &more, directory).or_fail()
 }
 
-/// A served device with a guest on it.
+/// A device with a guest on it.
 pub(crate) struct Rig {
     pub(crate) guest: Vm,
-    pub(crate) server: Server,
+    /// The device's server; none in virtual time.
+    server: Option<Server>,
+    /// The cable is in, in virtual time.
+    plugged: bool,
     pub(crate) device: Device,
     pub(crate) directory: PathBuf,
     options: Options,
 }
 
 impl Rig {
-    /// Starts a server and boots a guest.
-    pub(crate) fn new(device: Device, cpus: u32) -> Rig {
+    /// Boots a guest, in virtual time without a number of CPUs, or else on a server.
+    pub(crate) fn new(device: Device, cpus: Option<u32>) -> Rig {
+        let Some(cpus) = cpus else {
+            let directory = PathBuf::from(format!("{}-virtual", device.name));
+            fresh(&directory);
+            let guest = Vm::boot_virtual(&device, &directory);
+            let (server, options) = (None, Options::default());
+            return Rig { guest, server, plugged: true, device, directory, options };
+        };
         let directory = PathBuf::from(format!("{}-{cpus}", device.name));
         fresh(&directory);
         let mut arguments = format!("--uplink tap:{TAP}");
@@ -239,12 +290,22 @@ impl Rig {
         let server = start(&bench().doorbell, &device, &directory, &arguments);
         let options = Options { cpus, ..Options::default() };
         let guest = Vm::boot(&device, server.socket(), &directory, &options);
-        Rig { guest, server, device, directory, options }
+        Rig { guest, server: Some(server), plugged: true, device, directory, options }
+    }
+
+    /// Returns true in virtual time.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.server.is_none()
+    }
+
+    fn server(&mut self) -> &mut Server {
+        self.server.as_mut().expect("a served device")
     }
 
     /// Boots another guest on the same server.
     pub(crate) fn boot_again(&mut self) {
-        self.guest = Vm::boot(&self.device, self.server.socket(), &self.directory, &self.options);
+        let server = self.server.as_ref().expect("a served device");
+        self.guest = Vm::boot(&self.device, server.socket(), &self.directory, &self.options);
     }
 
     #[track_caller]
@@ -254,7 +315,10 @@ impl Rig {
 
     #[track_caller]
     pub(crate) fn counts(&mut self) -> Numbers {
-        counts(&mut self.server)
+        match &mut self.server {
+            Some(server) => counts(server),
+            None => Numbers::of_machine(&self.guest.guest.counts().or_fail()),
+        }
     }
 
     pub(crate) fn load(&mut self, module: &str) {
@@ -295,7 +359,8 @@ impl Rig {
         const AFTER_WATCHDOG: &str = "s=$(grep eth0 /proc/interrupts); for i in $(seq 500); do \
             usleep 20000; [ \"$(grep eth0 /proc/interrupts)\" = \"$s\" ] || break; done; \
             [ $i -lt 500 ] &&";
-        let wait = if self.device.driver == "e1000" { AFTER_WATCHDOG } else { "" };
+        let races = self.device.driver == "e1000" && !self.is_virtual();
+        let wait = if races { AFTER_WATCHDOG } else { "" };
         self.run(format!("{wait} {{ {line}; }}"));
     }
 
@@ -307,7 +372,30 @@ impl Rig {
     }
 
     pub(crate) fn pull_or_put_cable(&mut self) {
-        self.server.pull_or_put_cable().or_fail();
+        match &mut self.server {
+            Some(server) => server.pull_or_put_cable().or_fail(),
+            None => {
+                self.plugged = !self.plugged;
+                let state = if self.plugged { "in" } else { "out" };
+                self.guest.guest.tell(&format!("cable {state}")).or_fail();
+            }
+        }
+    }
+
+    /// Pings the guest with as many bytes of data.
+    pub(crate) fn ping_guest(&mut self, size: usize) {
+        if self.is_virtual() {
+            self.run(format!("ask icmp 5 {}", size + 42));
+        } else {
+            host(format!("ping -q -c 5 -i 0.05 -W 2 -M do -s {size} {GUEST}"));
+        }
+    }
+
+    /// Does `work` while frames of 1000 bytes come for the guest in virtual time, one each 20 us.
+    pub(crate) fn flooded(&mut self, work: impl FnOnce(&mut Rig)) {
+        self.run("traffic arrivals even 1000000 1000 20000 1 0 && usleep 50000");
+        work(self);
+        self.run("traffic arrivals even 0 1000 20000 1 0");
     }
 
     /// Pings the host until it answers.
@@ -318,12 +406,17 @@ impl Rig {
     /// Runs iperf3 from guest to host, or with -R in the other direction, for as many bytes (-n) or
     /// seconds (-t) as `what` says. Returns the rate at the receiver in Mbit/s.
     pub(crate) fn iperf(&mut self, what: &str) -> f64 {
-        let _server = iperf_server(&HOST.to_string());
+        let _server = (!self.is_virtual()).then(|| iperf_server(&HOST.to_string()));
         received(&self.run(format!("iperf3 -c $HOST -f m {what}")))
     }
 
-    /// Returns the server's counts once no frame is on its way: the same on two looks.
+    /// Returns the counts once no frame is on its way: after a while of virtual time, or the same
+    /// on two looks.
     pub(crate) fn at_rest(&mut self) -> Numbers {
+        if self.is_virtual() {
+            self.run("usleep 300000");
+            return self.counts();
+        }
         let frames = |counts: &Numbers| {
             let of_frames = |k: &str| {
                 ["_frames", "_packets", "tx_taken", "tx_sent"].iter().any(|e| k.ends_with(e))
@@ -366,9 +459,17 @@ impl Rig {
         (s, c)
     }
 
-    /// Sends frames from the host's end, and waits until the server has given each to the device.
+    /// Sends frames from the host's end, and waits until each has come to the device.
     #[track_caller]
     pub(crate) fn send(&mut self, frames: &[Vec<u8>]) {
+        if self.is_virtual() {
+            for frame in frames {
+                let bytes: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+                self.guest.guest.tell(&format!("frame {bytes}")).or_fail();
+            }
+            self.run("usleep 30000");
+            return;
+        }
         let before = self.counts()["arrived_frames"];
         send_on(&PacketSocket::open(TAP).or_fail(), frames);
         let mut arrived = 0;
@@ -386,33 +487,24 @@ impl Rig {
         (directory, server)
     }
 
-    /// Returns the bytes of the capture so far.
-    pub(crate) fn captured(&self) -> u64 {
-        let capture = capture::open_capture(&self.directory);
-        capture.map_or(0, |c| c.metadata().or_fail().len())
-    }
-
-    /// Checks the TCP checksums of what the guest sent, in the capture from byte `since` on.
-    pub(crate) fn on_the_wire(&self, since: u64) {
-        match capture::open_capture(&self.directory) {
-            None => println!("      the wire was not looked at: a long run keeps no capture"),
-            Some(file) => {
-                let right = capture::tcp_checksums(&file, GUEST.octets(), since);
-                println!("      {right} segments, all right");
-            }
-        }
-    }
-
     /// Ends guest and server. Fails if the TAP device lost frames, or, in the short run, if the
-    /// capture does not hold what the ledger has; then it is removed.
+    /// capture does not hold what the ledger has, or checksums on the wire are wrong; then it is
+    /// removed.
     pub(crate) fn bill(&mut self) -> Report {
+        if self.is_virtual() {
+            let all = self.at_rest();
+            self.guest.power_off();
+            return Report::of_machine(&all);
+        }
         self.guest.power_off();
-        let report = Report::of(&mut self.server);
+        let report = Report::of(self.server());
         assert_eq!(report.ledger["uplink_dropped"], 0, "frames lost at the TAP");
         if !long() {
             let file = self.directory.join("wire.pcapng");
             let captured = capture::frames(&file);
             assert_eq!(captured, report.frames, "frames in the capture, and in the ledger");
+            let right = capture::tcp_checksums(&file, GUEST.octets(), 0);
+            println!("      {right} segments on the wire, all right");
             std::fs::remove_file(file).or_fail();
         }
         report

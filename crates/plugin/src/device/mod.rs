@@ -17,6 +17,7 @@ mod exports;
 mod function;
 mod memory;
 mod price;
+mod talk;
 mod words;
 
 pub(crate) use adapter::{CARRIER, is_called, is_here};
@@ -39,6 +40,8 @@ use words::Words;
 pub(crate) struct Host {
     plan: Plan,
     words: PathBuf,
+    /// The socket of a host that talks to the guest.
+    talk: Option<PathBuf>,
     /// Picoseconds of an instruction, unless QEMU's own clock has them.
     instruction: Option<u64>,
     exports: Exports,
@@ -222,12 +225,20 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
     });
 }
 
-/// Says what has become of frames and requests.
+/// Says what has become of frames and requests, or gives a character of the host's line.
 extern "C" fn heard(_: *mut c_void, offset: u64, _: c_uint) -> u64 {
-    let Some(host) = HOST.get().filter(|_| offset == 0) else { return u64::MAX };
-    let state =
-        |nic: &mut Nic, host: &Host| nic.at_now(host, |nic| nic.words.state(nic.machine.board()));
-    with(host, state).map_or(u64::MAX, u64::from)
+    let Some(host) = HOST.get() else { return u64::MAX };
+    let answer = |nic: &mut Nic, host: &Host| {
+        nic.at_now(host, |nic| match offset {
+            0 => Ok(nic.words.state(nic.machine.board())),
+            _ => nic.words.hear(offset as usize, nic.machine.board()),
+        })
+    };
+    match with(host, answer) {
+        Some(Ok(character)) => character.into(),
+        Some(Err(e)) => refuse(&format!("the host of the guest: {e}")),
+        None => u64::MAX,
+    }
 }
 
 static REGISTERS: Ops = Ops::new(read, write, 4);
@@ -270,16 +281,19 @@ fn make(host: &Host, object: Object) -> Result<Nic, String> {
         Card::Axi(..) | Card::Adapter(_) => words::MEMORY,
     };
     host.exports.words(object, place, words::LONGEST as u64, &WORDS);
-    let words = Words::create(&host.words).map_err(|e| format!("{}: {e}", host.words.display()))?;
+    let words = Words::create(&host.words, host.talk.as_deref());
+    let words = words.map_err(|e| format!("{}: {e}", host.words.display()))?;
     Ok(Nic { machine, clock: Clock::new(host, fired), words })
 }
 
-/// Registers the device type of a plan's text. Words go to files in the directory `words`, and an
-/// instruction costs so many picoseconds, if it is not QEMU's clock that says so.
+/// Registers the device type of a plan's text. Words go to files in the directory `words`, and a
+/// host that talks to the guest listens at `talk`. An instruction costs so many picoseconds, if it
+/// is not QEMU's clock that says so.
 pub(crate) fn register_type(
     target: &CStr,
     plan: &Path,
     words: &Path,
+    talk: Option<&Path>,
     instruction: Option<u64>,
 ) -> Result<(), String> {
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", plan.display());
@@ -297,7 +311,8 @@ pub(crate) fn register_type(
         ));
     }
     let exports = Exports::find().map_err(missing)?;
-    let host = HOST.get_or_init(|| Host { plan, words: words.to_owned(), instruction, exports });
+    let (words, talk) = (words.to_owned(), talk.map(Path::to_owned));
+    let host = HOST.get_or_init(|| Host { plan, words, talk, instruction, exports });
     match &host.plan.card {
         Card::Adapter(_) => adapter::register(),
         _ => class::register(host),

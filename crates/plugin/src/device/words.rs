@@ -16,8 +16,12 @@
 //! name and number. Beside it is a file with the counts of instructions in the protocol of
 //! [`crate::count`], if they are counted, and behind an `end` one with the numbers over time since
 //! `begin`: a line each, as name, milliseconds and value.
+//!
+//! The places behind the first give the guest the next line of a host that talks to it
+//! ([`Talk`]).
 
 use super::exports::Place;
+use super::talk::Talk;
 use super::{Host, price};
 use crate::count;
 use doorbell_guest_machine::{Board, Frames, Pattern, Recorder, Requests, Sizes, State};
@@ -36,7 +40,7 @@ pub(super) const MEMORY: Place = Place::Memory(4 << 30);
 pub(super) const LONGEST: usize = 64;
 
 /// Time from a word of traffic to its begin, in which the guest's shell comes to rest.
-const START: Span = Span::from_ms(10);
+pub(super) const START: Span = Span::from_ms(10);
 
 /// The word under way, and those before it.
 pub(super) struct Words {
@@ -47,10 +51,12 @@ pub(super) struct Words {
     understood: bool,
     /// Numbers over time since `begin`.
     recorder: Option<Recorder>,
+    /// A host that talks to the guest.
+    talk: Option<Talk>,
 }
 
 impl Words {
-    pub(super) fn create(directory: &Path) -> io::Result<Words> {
+    pub(super) fn create(directory: &Path, talk: Option<&Path>) -> io::Result<Words> {
         std::fs::create_dir_all(directory)?;
         Ok(Words {
             directory: directory.to_owned(),
@@ -58,7 +64,16 @@ impl Words {
             answered: 0,
             understood: true,
             recorder: None,
+            talk: talk.map(|socket| Talk::to(socket, directory)).transpose()?,
         })
+    }
+
+    /// Returns the character of a place behind the first: of a line of the host.
+    pub(super) fn hear(&mut self, place: usize, board: &mut dyn Board) -> io::Result<u8> {
+        match &mut self.talk {
+            Some(talk) => talk.hear(place, board),
+            None => Ok(u8::MAX),
+        }
     }
 
     /// Notes that the guest's time is `now`.
@@ -205,7 +220,7 @@ fn lines(all: &[Series]) -> String {
 }
 
 /// Returns what the file of a word holds.
-fn text(line: &str, board: &dyn Board) -> String {
+pub(super) fn text(line: &str, board: &dyn Board) -> String {
     let counts = board.counts();
     let mut text = format!("{line}\ntime_ps {}\n", board.now().ps());
     let mut put = |group: &str, name: &str, n: u64| {
