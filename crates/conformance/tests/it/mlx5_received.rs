@@ -68,6 +68,11 @@ impl Bench {
     }
 
     fn with(nic: Nic, order: Order, queues: u16, rq: RqConfig) -> Bench {
+        let config = Config { rq: Some(rq), log_sq: 6, ..Config::DEFAULT };
+        Bench::on(nic, order, queues, &config)
+    }
+
+    fn on(nic: Nic, order: Order, queues: u16, config: &Config) -> Bench {
         let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
         let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
         let rules = Rules::new(Settings::link(3, 16)).unwrap();
@@ -76,7 +81,7 @@ impl Bench {
         let mut h = Reorder::new(machine, order);
         let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
         let channels = (0..queues).map(|vector| {
-            let config = Config { rq: Some(rq), vector, log_sq: 6, ..Config::DEFAULT };
+            let config = Config { vector, ..*config };
             Channel::open(&mut h, Rc::clone(&hca), &config).unwrap()
         });
         let channels = channels.collect();
@@ -243,8 +248,10 @@ const PAGES: RqConfig = RqConfig { align: 4096, headroom: 256, xdp: true, ..SMAL
 /// pages go round: none is mapped for a frame but those that pass.
 #[test]
 fn a_program_passes_drops_and_sends_frames_from_their_pages() {
-    for order in [Order::Late, Order::Overtaken].into_iter().chain((0..6).map(Order::Random)) {
-        let mut b = Bench::with(Nic::CONNECTX, order, 1, PAGES);
+    let orders = [Order::Late, Order::Overtaken].into_iter().chain((0..6).map(Order::Random));
+    for (order, mpwqe) in orders.flat_map(|order| [(order, true), (order, false)]) {
+        let config = Config { rq: Some(PAGES), log_sq: 6, mpwqe, ..Config::DEFAULT };
+        let mut b = Bench::on(Nic::CONNECTX, order, 1, &config);
         b.h.inner.bus.sink_mut().start();
         let (mut came, mut passed, mut sent) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..24 * 9 {
@@ -272,6 +279,7 @@ fn a_program_passes_drops_and_sends_frames_from_their_pages() {
         let s = b.close()[0];
         assert_eq!((s.rx_packets, s.rx_xdp_drop, s.rx_xdp_tx_xmit), (72, 72, 72), "{order:?}");
         assert_eq!((s.rx_xdp_tx_full, s.packets, s.cqe_stray), (0, 72, 0), "{order:?}");
+        assert_eq!((s.mpwqe_pkts, s.xmit_more), (72 * u64::from(mpwqe), 0), "{order:?}");
         // Those of the ring at first, those that a burst sends, and one for each that left with its
         // frame.
         assert!(s.rx_cache_empty <= 32 + 8 + 72, "{order:?}: {}", s.rx_cache_empty);
@@ -284,17 +292,57 @@ fn a_program_passes_drops_and_sends_frames_from_their_pages() {
 fn what_the_send_queue_has_no_room_for_is_dropped() {
     // 4 us a byte: a frame takes about as long as all that is done for a burst.
     let nic = Nic { wire_byte_1024th_ps: 1024 * 4_000_000, ..Nic::CONNECTX };
-    let mut b = Bench::with(nic, Order::Late, 1, PAGES);
-    for burst in 0..5 {
-        for n in 0..24 {
-            assert!(b.arrives(&frame(b.mac, 1, 3 * (24 * burst + n) + 2)));
+    for mpwqe in [true, false] {
+        let config = Config { rq: Some(PAGES), log_sq: 6, mpwqe, ..Config::DEFAULT };
+        let mut b = Bench::on(nic, Order::Late, 1, &config);
+        for burst in 0..5 {
+            for n in 0..24 {
+                assert!(b.arrives(&frame(b.mac, 1, 3 * (24 * burst + n) + 2)));
+            }
+            b.run();
         }
-        b.run();
+        let s = b.close()[0];
+        assert!(s.rx_xdp_tx_full > 0, "{s:?}");
+        assert_eq!(s.rx_xdp_tx_xmit + s.rx_xdp_tx_full, 120, "{s:?}");
+        assert!(mpwqe || s.rx_xdp_tx_xmit >= 64, "a queue of 64 blocks: {s:?}");
     }
-    let s = b.close()[0];
-    assert!(s.rx_xdp_tx_full > 0, "{s:?}");
-    assert_eq!(s.rx_xdp_tx_xmit + s.rx_xdp_tx_full, 120, "{s:?}");
-    assert!(s.rx_xdp_tx_xmit >= 64, "a queue of 64 blocks: {s:?}");
+}
+
+/// From 128 frames under way on, sessions hold short frames themselves. All leave whole, and in
+/// order.
+#[test]
+fn short_frames_are_copied_into_sessions_while_many_are_under_way() {
+    let nic = Nic { wire_byte_1024th_ps: 1024 * 100_000, ..Nic::CONNECTX };
+    for order in [Order::Late, Order::Overtaken, Order::Random(1)] {
+        let config = Config { rq: Some(PAGES), ..Config::DEFAULT };
+        let mut b = Bench::on(nic, order, 1, &config);
+        b.h.inner.bus.sink_mut().start();
+        let mut sent = Vec::new();
+        for n in 0..24 * 20 {
+            let mut f = frame(b.mac, 1, 3 * n + 2);
+            assert!(b.arrives(&f), "{order:?}: frame {n}");
+            f[46] = 0xff;
+            sent.push(f);
+            if n % 24 == 23 {
+                b.run();
+            }
+        }
+        let mut left = Vec::new();
+        for _ in 0..100 {
+            b.run();
+            let drained = b.h.inner.bus.sink_mut().drain(|_, f| {
+                left.push(f.to_vec());
+                Ok::<(), ()>(())
+            });
+            assert_eq!(drained, Ok(()), "{order:?}");
+        }
+        assert!(left == sent, "{order:?}: {} of {}", left.len(), sent.len());
+        let short = sent.iter().filter(|f| f.len() <= 252).count() as u64;
+        let s = b.close()[0];
+        assert_eq!((s.rx_xdp_tx_xmit, s.mpwqe_pkts, s.cqe_stray), (480, 480, 0), "{order:?}");
+        let copied = s.rx_xdp_tx_inlnw;
+        assert!(copied > 0 && copied <= short, "{order:?}: {copied} of {short} short ones");
+    }
 }
 
 /// Four WQEs of 128 strides of 2 KiB, of which one stays free.

@@ -90,7 +90,7 @@ impl Config {
         max_frame: 9978 - 4,
         rx_fetch_chunk: 256,
         rx_fifo: 512 * 1024,
-        writes_outstanding: 256,
+        writes_outstanding: 64,
         compress: Compress { pressure: 32, wait: Span::from_ns(1_000), most: 6 },
         checksum_full: false,
         // No figure is published. What waits for a command is not measured.

@@ -152,7 +152,8 @@ impl Rq {
         caps: &Caps,
     ) -> Result<Option<Rq>, OutOfMemory> {
         let Some(c) = &channel.rq else { return Ok(None) };
-        let back = c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps)).transpose()?;
+        let sessions = channel.mpwqe && caps.enhanced_mpw;
+        let back = c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps, sessions)).transpose()?;
         let striding = c.log_stride.map(|log| Striding::allocate(h, c.log_size, log)).transpose();
         let (back, striding) = both(back, striding, |back| {
             let _ = back.map(|sq| sq.release(h));

@@ -157,6 +157,10 @@ impl Session {
     pub(super) fn is_full(&self) -> bool {
         self.next == self.end
     }
+    /// Returns whether so many data segments more have room.
+    pub(super) fn has_room(&self, ds: u32) -> bool {
+        self.next + ds * DS <= self.end
+    }
     /// Returns the data segments so far of the WQE that begins at `at`.
     #[inline(always)]
     pub(super) fn ds(&self, at: u32) -> u32 {

@@ -115,8 +115,8 @@ impl RqConfig {
 /// The configuration of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The switch: `ethtool --set-priv-flags skb_tx_mpwqe`. It takes effect only on a device with
-    /// the capability that needs nothing inlined.
+    /// The switch: `ethtool --set-priv-flags skb_tx_mpwqe`, and `xdp_tx_mpwqe` for what a program
+    /// sends. It takes effect only on a device with the capability that needs nothing inlined.
     pub mpwqe: bool,
     /// Size of sessions.
     pub sizing: Sizing,
@@ -202,6 +202,7 @@ counters! {
         rx_xdp_tx_xmit: "Frames that the program sent back.",
         rx_xdp_tx_full: "Frames that it would have sent, but the queue for them had no room.",
         rx_xdp_tx_cqe: "CQEs of that queue.",
+        rx_xdp_tx_inlnw: "Frames sent back that were copied into their WQE.",
         rx_cache_reuse: "Pages taken from those that the driver keeps.",
         rx_cache_empty: "Pages allocated because it kept none.",
         rx_cache_full: "Pages released because it kept enough.",

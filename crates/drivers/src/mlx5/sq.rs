@@ -5,6 +5,7 @@ mod pages;
 mod retire;
 mod software;
 
+use self::pages::PageSessions;
 use super::cq::ring_and_record;
 use super::session::{EsegKey, Session, Sizing, contiguous, is_plain};
 use super::settings::{Config, Stats};
@@ -94,6 +95,7 @@ pub(super) struct Sq {
     /// Most blocks in use that leave room for any WQE.
     room: u16,
     session: Session,
+    pages: PageSessions,
     /// The stack's limit of this queue. A packet with a WQE of its own counts as no shorter than
     /// the shortest frame; a session's packets count as they are (en_tx.c).
     pub(super) bql: Bql,
@@ -183,6 +185,7 @@ impl Sq {
             last_wqe: 0,
             room: (blocks - stop_room) as u16,
             session: Session::CLOSED,
+            pages: PageSessions::new(),
             bql: Bql::new(c.bql),
             done: 0,
             sizing: c.sizing,

@@ -79,6 +79,11 @@ pub(super) static HARDWARE: SystemFigures = SystemFigures {
         ),
         ModelChoice::of_profile("nic.rx_fetch_chunk", &["64", "128", "256"], FULL_LINK),
         ModelChoice::of_profile("pcie.tags", &["32", "256"], &["hardware.tx_256_4"]),
+        ModelChoice::of_profile(
+            "nic.rx_writes",
+            &["64", "256"],
+            &["hardware.tx_256_5", "hardware.tx_256_6"],
+        ),
     ],
     measure: |_, figure| Err(MeasureError::unknown_figure(figure)),
 };

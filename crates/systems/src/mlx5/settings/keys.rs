@@ -152,9 +152,10 @@ settings! {
             steps("B", (64.0, 4096.0, 64.0)).default("256").when(RECEIVE);
         /// delay of the cable and what is behind it, one way
         delay: Span = "link.delay", ns().default("5000").when(LINKED);
-        /// maximum number of writes of received data that have not arrived; assumed: not public
+        /// maximum number of writes of received data that have not arrived, behind which reads
+        /// wait; not public: chosen by hardware.tx_256_5 and tx_256_6
         writes_outstanding: u16 = "nic.rx_writes",
-            whole("writes", 1.0, 4096.0).default("256").when(RECEIVE);
+            whole("writes", 1.0, 4096.0).default("64").when(RECEIVE);
     }
 }
 
@@ -209,7 +210,8 @@ settings! {
 settings! {
     /// Settings of the driver's queues. Defaults are those of Linux, where it has them.
     pub(in crate::mlx5) struct QueueKeys {
-        /// the switch: ethtool --set-priv-flags skb_tx_mpwqe
+        /// the switch: ethtool --set-priv-flags skb_tx_mpwqe, or xdp_tx_mpwqe (since Linux 5.1) for
+        /// frames that a program sends
         mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
         /// size of a session: padded to the maximum (Linux 5.10), or fit to the rest of a page
         sizing: Sizing = "driver.sizing",
