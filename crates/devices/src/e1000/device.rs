@@ -376,9 +376,11 @@ impl E1000 {
     fn begin_read<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         let (tx_work, tx_fetch) = self.tx_dma_due();
         let rx_fetch = self.rx_fetch_due();
+        // A lone queue with work has descriptors.
+        let tx_is_dry = self.regs.has_queues() && tx_fetch <= t && self.tx_is_dry(t);
         if rx_fetch <= t && self.rx.is_dry(t) {
             self.rx_fetch(p, t);
-        } else if tx_work <= t && !(tx_fetch <= t && self.tx_is_dry(t)) {
+        } else if tx_work <= t && !tx_is_dry {
             self.tx_work(p, t);
         } else if tx_fetch <= t {
             self.tx_fetch(p, t);

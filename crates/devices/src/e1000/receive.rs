@@ -298,10 +298,15 @@ impl E1000 {
 
     // ---- to memory ----
 
+    #[inline(always)]
     pub(super) fn rx_fetch_due(&self) -> Time {
         let runs = !self.halted && self.regs.rctl & RCTL_EN != 0;
         let [first, second] = &self.rx.rings;
-        if runs { first.fetch_due().min(second.fetch_due()) } else { Time::NEVER }
+        match (runs, self.regs.has_queues()) {
+            (false, _) => Time::NEVER,
+            (true, false) => first.fetch_due(),
+            (true, true) => first.fetch_due().min(second.fetch_due()),
+        }
     }
 
     pub(super) fn rx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {

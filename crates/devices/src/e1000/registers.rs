@@ -131,6 +131,12 @@ impl Registers {
         Some((n.rfctl, &mut n.rss))
     }
 
+    /// Returns whether there are two queues of each direction.
+    #[inline(always)]
+    pub(super) fn has_queues(&self) -> bool {
+        self.newest.is_some()
+    }
+
     /// Returns the packets in a row that a transmit queue may send while the other one has some,
     /// or `None` if it is off (82574 10.2.6).
     #[inline]
@@ -179,6 +185,7 @@ impl Registers {
     }
 
     /// Registers that only hold a value, and which of its bits.
+    #[inline(always)]
     fn plain(&mut self, offset: u32) -> Option<(&mut u32, u32)> {
         Some(match offset {
             reg::FCAL => (&mut self.fcal, !0),
@@ -317,7 +324,9 @@ impl E1000 {
         if let Some(v) = self.regs.newer(offset) {
             return *v;
         }
-        if let Some(v) = self.read_newest(offset) {
+        if self.regs.has_queues()
+            && let Some(v) = self.read_newest(offset)
+        {
             return v;
         }
         match offset {
@@ -336,8 +345,12 @@ impl E1000 {
             reg::ITR => self.irq.line.itr,
             reg::IMS => self.irq.mask,
             reg::PBA => self.regs.pba | self.regs.memory.saturating_sub(self.regs.pba) << 16,
-            RX_FIRST..=RX_LAST if is_of_ring(offset) => read_ring(&self.rx.rings[0], offset),
-            TX_FIRST..=TX_LAST if is_of_ring(offset) => read_ring(&self.tx.queues[0].ring, offset),
+            reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
+                read_ring(&self.rx.rings[0], offset)
+            }
+            reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH | reg::TDT | reg::TXDCTL => {
+                read_ring(&self.tx.queues[0].ring, offset)
+            }
             reg::stat::FIRST..=reg::stat::LAST => self.stats.read(offset),
             _ => {
                 if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
@@ -474,7 +487,7 @@ impl E1000 {
             *old = if self.cfg.variant.moderates() { v & 0xffff } else { 0 };
             return;
         }
-        if self.write_newest(at, offset, v) {
+        if self.regs.has_queues() && self.write_newest(at, offset, v) {
             return;
         }
         match offset {
@@ -516,8 +529,12 @@ impl E1000 {
                 self.irq.set_itr(if self.cfg.variant.moderates() { v & 0xffff } else { 0 });
             }
             reg::PBA => self.regs.pba = v & 0xffff,
-            RX_FIRST..=RX_LAST if is_of_ring(offset) => self.write_rx_ring(at, 0, offset, v),
-            TX_FIRST..=TX_LAST if is_of_ring(offset) => self.write_tx_ring(at, 0, offset, v),
+            reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
+                self.write_rx_ring(at, 0, offset, v);
+            }
+            reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH | reg::TDT | reg::TXDCTL => {
+                self.write_tx_ring(at, 0, offset, v);
+            }
             _ => {
                 if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
                     self.filter.mta[i] = v;

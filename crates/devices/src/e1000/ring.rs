@@ -154,7 +154,8 @@ impl Ring {
     /// came or went.
     pub(super) fn update(&mut self) {
         self.wanted = self.wants();
-        self.arrived = self.chip.get(self.pieces - 1).map_or(Time::NEVER, |d| d.0);
+        let whole = if self.pieces == 1 { self.chip.front() } else { self.chip.get(1) };
+        self.arrived = whole.map_or(Time::NEVER, |d| d.0);
     }
 
     /// Sets the pieces of a descriptor, 1 or 2.

@@ -112,8 +112,8 @@ impl Transmitter {
         };
         Transmitter {
             queues: [(); QUEUES].map(|()| queue()),
-            // Its turn is over, and queue 0 begins.
-            active: QUEUES - 1,
+            // Where there are two, queue 0 begins: the turn of the other is over.
+            active: usize::from(cfg.variant.is_82574()),
             turn: 0,
             delay: Delay::default(),
             arrives: Time::NEVER,
@@ -143,9 +143,9 @@ impl Transmitter {
     }
 
     /// The queue whose packet is being read.
-    #[inline]
+    #[inline(always)]
     fn active(&mut self) -> &mut TxQueue {
-        &mut self.queues[self.active]
+        &mut self.queues[self.active % QUEUES]
     }
 }
 
@@ -157,19 +157,33 @@ const fn causes(queues: u32) -> u32 {
 impl E1000 {
     // ---- fetch ----
 
-    fn tx_runs(&self) -> bool {
-        let on = self.regs.tctl & TCTL_EN != 0 || self.tx.queues[self.tx.active].packet.open;
+    #[inline(always)]
+    fn tx_runs(&self, queue: &TxQueue) -> bool {
+        let on = self.regs.tctl & TCTL_EN != 0 || queue.packet.open;
         !self.halted && !self.tx.hung && on
     }
 
     /// Returns the times from which the next piece of work and the next fetch can begin.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tx_dma_due(&self) -> (Time, Time) {
-        if !self.tx_runs() {
+        if self.regs.has_queues() {
+            return self.tx_dma_due_of_two();
+        }
+        let queue = &self.tx.queues[0];
+        if !self.tx_runs(queue) {
             return (Time::NEVER, Time::NEVER);
         }
         let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
-        let active = &self.tx.queues[self.tx.active];
+        (if free { queue.ring.arrived } else { Time::NEVER }, queue.ring.fetch_due())
+    }
+
+    #[inline(never)]
+    fn tx_dma_due_of_two(&self) -> (Time, Time) {
+        let active = &self.tx.queues[self.tx.active % QUEUES];
+        if !self.tx_runs(active) {
+            return (Time::NEVER, Time::NEVER);
+        }
+        let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
         let (mut work, mut fetch) = (Time::NEVER, Time::NEVER);
         for (i, q) in self.tx.queues.iter().enumerate() {
             if self.regs.turn(i).is_some() {
@@ -196,9 +210,11 @@ impl E1000 {
 
     /// Fetches, for a queue without descriptors first.
     pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some(i) = self.tx_fetching(t, true).or_else(|| self.tx_fetching(t, false)) else {
-            return;
+        let i = match self.regs.has_queues() {
+            true => self.tx_fetching(t, true).or_else(|| self.tx_fetching(t, false)),
+            false => Some(0),
         };
+        let Some(i) = i else { return };
         let read = self.tx.queues[i].ring.fetch(p, t);
         self.fetched(read);
     }
@@ -220,7 +236,7 @@ impl E1000 {
 
     /// Begins with the next piece of the next descriptor.
     pub(super) fn tx_work<P: Port>(&mut self, p: &mut P, t: Time) {
-        if !self.tx.active().packet.open {
+        if self.regs.has_queues() && !self.tx.active().packet.open {
             self.take_turns(t);
         }
         let Some((_, d)) = self.tx.active().ring.front() else { return };
@@ -248,7 +264,7 @@ impl E1000 {
             self.counters.hangs += 1;
             return;
         }
-        let TxQueue { packet, contexts, offset, .. } = &mut self.tx.queues[self.tx.active];
+        let TxQueue { packet, contexts, offset, .. } = &mut self.tx.queues[self.tx.active % QUEUES];
         let (context, offset) = (&contexts[1], *offset);
         let goal =
             if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
@@ -300,7 +316,7 @@ impl E1000 {
         if !self.cfg.errata || !matches!(self.cfg.slot, Slot::PciX { .. }) {
             return false;
         }
-        let q = &self.tx.queues[self.tx.active];
+        let q = &self.tx.queues[self.tx.active % QUEUES];
         let first = q.packet.fresh && q.offset == 0;
         let last_byte = address.wrapping_add(u64::from(length) - 1);
         (first && length > MAX_FIRST_PCIX)
@@ -316,7 +332,7 @@ impl E1000 {
 
     fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
         let large = extended && word & tx_word::TSE != 0;
-        let TxQueue { packet: p, contexts, .. } = &mut self.tx.queues[self.tx.active];
+        let TxQueue { packet: p, contexts, .. } = &mut self.tx.queues[self.tx.active % QUEUES];
         (p.open, p.large, p.fresh, p.discard) = (true, large, true, false);
         p.options = if extended { (d.high >> 40) as u8 } else { 0 };
         if large {
@@ -375,7 +391,7 @@ impl E1000 {
     #[inline(always)]
     fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time, d: Desc) {
         if d.high as u32 & tx_word::EOP != 0 {
-            let TxQueue { packet, contexts, .. } = &self.tx.queues[self.tx.active];
+            let TxQueue { packet, contexts, .. } = &self.tx.queues[self.tx.active % QUEUES];
             let (len, header) = (packet.bytes.len(), usize::from(contexts[1].header));
             match () {
                 () if packet.discard => {}
@@ -387,7 +403,7 @@ impl E1000 {
                 () if len > header || packet.segments == 0 => self.segment(t, d, true),
                 () => {}
             }
-            let packet = &mut self.tx.queues[self.tx.active].packet;
+            let packet = &mut self.tx.queues[self.tx.active % QUEUES].packet;
             if packet.segments > 0 {
                 self.counters.large_sends += 1;
                 self.stats.count(stat::TSCTC);
@@ -425,7 +441,7 @@ impl E1000 {
     fn finish(&mut self, t: Time, d: Desc) {
         let word = d.high as u32;
         // One that is not cut is whole, and has no further use of its memory.
-        let TxQueue { packet, contexts, .. } = &mut self.tx.queues[self.tx.active];
+        let TxQueue { packet, contexts, .. } = &mut self.tx.queues[self.tx.active % QUEUES];
         let next = if packet.large { self.spare.take() } else { Vec::new() };
         let mut bytes = core::mem::replace(&mut packet.bytes, next);
         if bytes.is_empty() {
