@@ -2,7 +2,7 @@
 //! stay as they are.
 
 use crate::common::program;
-use crate::common::served::{Server, ask, client, introduced, reply, send, wait_for};
+use crate::common::served::{Server, ask, client, connected, introduced, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_host_io::pcap;
@@ -163,7 +163,7 @@ fn descriptors_of_the_wrong_kind_end_their_client() {
 fn a_silent_client_makes_room_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--hello-timeout", "1"]);
-    let mut silent = UnixStream::connect(dir.path().join("s")).unwrap();
+    let mut silent = connected(dir.path());
     // It waits behind the silent one.
     let s = client(dir.path());
     closed(&mut silent);

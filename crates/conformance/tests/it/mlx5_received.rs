@@ -6,7 +6,7 @@ use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGra
 use doorbell_conformance::mlx5::SMALL_RQ;
 use doorbell_devices::mlx5::Compress;
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Hca, Recycling, RqConfig, queue_of};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, Recycling, RqConfig, Sizing, queue_of};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Verdict};
 use doorbell_hal::{Buf, Device, Host, Mapped, RxVerdict, Span};
 use doorbell_layout::mlx5::{Caps, CompressionLayout};
@@ -312,15 +312,20 @@ fn what_the_send_queue_has_no_room_for_is_dropped() {
 /// order.
 #[test]
 fn short_frames_are_copied_into_sessions_while_many_are_under_way() {
-    let nic = Nic { wire_byte_1024th_ps: 1024 * 100_000, ..Nic::CONNECTX };
-    for order in [Order::Late, Order::Overtaken, Order::Random(1)] {
-        let config = Config { rq: Some(PAGES), ..Config::DEFAULT };
+    let orders = [Order::Late, Order::Overtaken, Order::Random(1)];
+    let sizes = [(Sizing::Padded, 1024), (Sizing::Fit, 1024), (Sizing::Fit, 256)];
+    for (order, (sizing, max_wqe_sz_sq)) in
+        orders.into_iter().flat_map(|order| sizes.map(|sizes| (order, sizes)))
+    {
+        let caps = Caps { max_wqe_sz_sq, ..Nic::CONNECTX.caps };
+        let nic = Nic { wire_byte_1024th_ps: 1024 * 100_000, caps, ..Nic::CONNECTX };
+        let config = Config { rq: Some(PAGES), log_sq: 9, sizing, ..Config::DEFAULT };
         let mut b = Bench::on(nic, order, 1, &config);
         b.h.inner.bus.sink_mut().start();
         let mut sent = Vec::new();
         for n in 0..24 * 20 {
             let mut f = frame(b.mac, 1, 3 * n + 2);
-            assert!(b.arrives(&f), "{order:?}: frame {n}");
+            assert!(b.arrives(&f), "{order:?} {sizing:?} {max_wqe_sz_sq}: frame {n}");
             f[46] = 0xff;
             sent.push(f);
             if n % 24 == 23 {
@@ -334,14 +339,26 @@ fn short_frames_are_copied_into_sessions_while_many_are_under_way() {
                 left.push(f.to_vec());
                 Ok::<(), ()>(())
             });
-            assert_eq!(drained, Ok(()), "{order:?}");
+            assert_eq!(drained, Ok(()), "{order:?} {sizing:?} {max_wqe_sz_sq}");
         }
-        assert!(left == sent, "{order:?}: {} of {}", left.len(), sent.len());
+        assert!(
+            left == sent,
+            "{order:?} {sizing:?} {max_wqe_sz_sq}: {} of {}",
+            left.len(),
+            sent.len()
+        );
         let short = sent.iter().filter(|f| f.len() <= 252).count() as u64;
         let s = b.close()[0];
-        assert_eq!((s.rx_xdp_tx_xmit, s.mpwqe_pkts, s.cqe_stray), (480, 480, 0), "{order:?}");
+        assert_eq!(
+            (s.rx_xdp_tx_xmit, s.mpwqe_pkts, s.cqe_stray),
+            (480, 480, 0),
+            "{order:?} {sizing:?} {max_wqe_sz_sq}"
+        );
         let copied = s.rx_xdp_tx_inlnw;
-        assert!(copied > 0 && copied <= short, "{order:?}: {copied} of {short} short ones");
+        assert!(
+            copied > 0 && copied <= short,
+            "{order:?} {sizing:?} {max_wqe_sz_sq}: {copied} of {short} short ones"
+        );
     }
 }
 

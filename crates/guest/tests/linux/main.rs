@@ -42,6 +42,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 const DEVICES: &str = "vnic veth mlx5 e1000 axi-ethernet e1000-82544gc e1000-82545em";
+const CLOCKS: &str = "virtual wall";
 /// The argument before a part's name.
 const PART: &str = "--part";
 /// Parts that run at a time. A guest waits for more than half of its time, so that three use two
@@ -70,7 +71,7 @@ fn checks(device: &Device) -> [&'static [Check]; 2] {
 
 /// Returns all that is to be run on these devices, what takes long first: at the end there is less
 /// to wait for.
-fn parts(devices: &[Device], asked: &[String]) -> Vec<Part> {
+fn parts(devices: &[Device], asked: &[String], clocks: &[String]) -> Vec<Part> {
     let part = |name: String, device: &Device, cpus: Option<u32>, checks: &'static [Check]| {
         let chosen = |c: &&Check| asked.is_empty() || asked.iter().any(|n| n == c.name);
         Part { name, device: *device, cpus, checks: checks.iter().filter(chosen).collect() }
@@ -95,7 +96,6 @@ fn parts(devices: &[Device], asked: &[String]) -> Vec<Part> {
     for device in devices.iter().filter(|d| d.driver == "e1000") {
         parts.push(part(format!("iPXE on {}", device.name), device, Some(1), ipxe::CHECKS));
     }
-    let clocks = words("CLOCK", "virtual wall");
     let on = |p: &Part| if p.cpus.is_some() { "wall" } else { "virtual" };
     parts.retain(|p| !p.checks.is_empty() && clocks.iter().any(|clock| clock == on(p)));
     parts
@@ -111,7 +111,12 @@ fn main() -> ExitCode {
         eprintln!("DEVICES: there are: {DEVICES}");
         return ExitCode::from(2);
     };
-    let parts = parts(&devices, &asked);
+    let clocks = words("CLOCK", CLOCKS);
+    if let Some(unknown) = clocks.iter().find(|c| !CLOCKS.split(' ').any(|k| k == **c)) {
+        eprintln!("CLOCK: `{unknown}` is none of: {CLOCKS}");
+        return ExitCode::from(2);
+    }
+    let parts = parts(&devices, &asked, &clocks);
     let known = |name: &&String| parts.iter().flat_map(|p| &p.checks).any(|c| c.name == **name);
     if let Some(unknown) = asked.iter().find(|n| !known(n)) {
         eprintln!("CHECKS: there is no check `{unknown}` of {}", names.join(" "));

@@ -62,10 +62,10 @@ impl Talk {
         self.host.get_ref().write_all(ASKS)?;
         loop {
             let mut line = String::new();
-            if self.host.read_line(&mut line)? == 0 {
-                return Ok(END.into());
-            }
-            match line.trim_end_matches('\n').split_once(' ') {
+            self.host.read_line(&mut line)?;
+            // A line that its host did not end is not its last wish.
+            let Some(line) = line.strip_suffix('\n') else { return Ok(END.into()) };
+            match line.split_once(' ') {
                 Some(("run", line)) => return Ok(line.into()),
                 Some(("cable", state @ ("in" | "out"))) => board.cable(state == "in"),
                 Some(("frame", bytes)) if let Some(frame) = frame(bytes) => {

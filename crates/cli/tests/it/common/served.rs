@@ -60,15 +60,20 @@ pub(crate) fn wait_for(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A client that has introduced itself.
-pub(crate) fn introduced(dir: &Path) -> UnixStream {
+/// A client that has said nothing.
+pub(crate) fn connected(dir: &Path) -> UnixStream {
     // The socket is there a moment before it listens.
     let mut found = None;
     wait_for(|| {
         found = UnixStream::connect(dir.join("s")).ok();
         found.is_some()
     });
-    let mut s = found.unwrap();
+    found.unwrap()
+}
+
+/// A client that has introduced itself.
+pub(crate) fn introduced(dir: &Path) -> UnixStream {
+    let mut s = connected(dir);
     // Far more than any answer takes.
     s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     ask(&mut s, 1, &[0, 0, 1, 0]);

@@ -113,7 +113,9 @@ impl Sq {
         }
         h.charge(CpuWork::TxShared);
         let len = range.end - range.start;
-        self.session.next += if self.pages.inlines && 4 + len <= INLINE_DS * DS {
+        // A session at the end of a fragment, or of a device's short WQEs, has room for a pointer.
+        let fits = 4 + len <= INLINE_DS * DS && self.session.has_room((4 + len).div_ceil(DS));
+        self.session.next += if self.pages.inlines && fits {
             self.stats.rx_xdp_tx_inlnw += 1;
             self.copy_in(h, &page, range)
         } else {

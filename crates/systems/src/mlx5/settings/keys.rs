@@ -210,8 +210,8 @@ settings! {
 settings! {
     /// Settings of the driver's queues. Defaults are those of Linux, where it has them.
     pub(in crate::mlx5) struct QueueKeys {
-        /// the switch: ethtool --set-priv-flags skb_tx_mpwqe, or xdp_tx_mpwqe (since Linux 5.1) for
-        /// frames that a program sends
+        /// the switch: ethtool --set-priv-flags skb_tx_mpwqe, or xdp_tx_mpwqe for frames that a
+        /// program sends
         mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
         /// size of a session: padded to the maximum (Linux 5.10), or fit to the rest of a page
         sizing: Sizing = "driver.sizing",
