@@ -353,6 +353,11 @@ impl VnicServer {
     pub fn in_flight(&self, client: usize) -> u64 {
         self.clients[client].tx.len() as u64 + self.clients[client].leaving
     }
+    /// Returns the frames taken from the wire that are not yet written, of all clients.
+    pub fn in_hand(&self) -> u64 {
+        let events = self.clients.iter().flat_map(|c| &c.due);
+        events.filter(|d| matches!(d.event, Event::Deliver { .. })).count() as u64
+    }
     /// Long-term buffers that the adapter's client has.
     pub fn live_maps(&self, client: usize) -> usize {
         self.clients[client].session.maps.len()

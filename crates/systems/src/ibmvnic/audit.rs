@@ -78,6 +78,7 @@ pub(super) fn nic<Pr>(
     b.same("frames out: server sent {}, wire saw {}", d.tx_frames, out.frames);
     b.never("checksums: wrong on the wire {}", d.wire_bad_checksums);
     let (took, brought) = (d.rx_packets + lost_in(d), back.landed.0);
+    let took = took + m.device.device.0.in_hand();
     b.same("frames in: server took or lost {}, wire brought {}", took, brought);
     let handed = q.rx_packets + q.rx_unread + q.rx_no_memory;
     let late = ("not reported", unwritten);
