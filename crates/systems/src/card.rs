@@ -36,7 +36,6 @@ use doorbell_hal::{
     Counter, CounterSet, Device, EventSource, Host, OutOfMemory, Port, Rule, Span, Time,
 };
 use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::{Frames, arrivals::Meter, flow_headers};
@@ -155,8 +154,7 @@ pub trait Card: Sized + 'static {
     /// flows of a load are chosen: one to each queue. By default it is Toeplitz's hash of addresses
     /// and ports, with Microsoft's key, modulo their number.
     fn queue_of(queues: u16) -> impl Fn(&[u8]) -> usize {
-        let key = Toeplitz::new(&MICROSOFT);
-        move |frame| key.flow(frame) as usize % usize::from(queues.max(1))
+        open_loop::by_hash(queues)
     }
 
     /// Closes the driver of a queue and gives back all that it has: the first queue, then the

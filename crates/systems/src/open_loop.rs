@@ -5,6 +5,7 @@
 
 mod load;
 
+pub(crate) use load::by_hash;
 pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;

@@ -169,7 +169,16 @@ impl E1000 {
 
     /// Returns the rings of a queue.
     #[inline(always)]
-    fn pair(&mut self, queue: u16) -> &mut Pair {
+    fn pair(&self, queue: u16) -> &Pair {
+        match &self.second {
+            Some(second) if queue > 0 => second,
+            _ => &self.first,
+        }
+    }
+
+    /// Returns the same, to be changed.
+    #[inline(always)]
+    fn pair_mut(&mut self, queue: u16) -> &mut Pair {
         match &mut self.second {
             Some(second) if queue > 0 => second,
             _ => &mut self.first,
@@ -299,14 +308,11 @@ impl E1000 {
     }
     /// Returns the counters of a queue. What is of none is the first's.
     pub(super) fn stats_of(&self, queue: u16) -> Stats {
-        match &self.second {
-            Some(second) if queue > 0 => second.stats(),
-            _ => {
-                let mut all = self.stats;
-                all.add(&self.first.stats());
-                all
-            }
+        let mut all = self.pair(queue).stats();
+        if queue == 0 {
+            all.add(&self.stats);
         }
+        all
     }
     /// Returns the controller's counts since open. Reads its registers.
     pub fn hardware<H: Host>(&mut self, h: &mut H) -> &Hardware {
@@ -373,7 +379,7 @@ impl E1000 {
                 put(h, reg::IMS, OTHERS);
             }
         } else if vector < queues
-            && let Some(itr) = self.pair(vector).next_itr.take()
+            && let Some(itr) = self.pair_mut(vector).next_itr.take()
         {
             put(h, reg::EITR + 4 * u32::from(vector), itr);
             self.stats.itr_writes += 1;
@@ -384,7 +390,7 @@ impl E1000 {
     /// Sets ITR by a queue's traffic since the last call. With MSI-X its next interrupt does so.
     fn moderate<H: Host>(&mut self, h: &mut H, queue: u16) {
         let (speed, msix) = (self.link.map_or(GIGABIT, |l| l.speed), self.config.msix);
-        let pair = self.pair(queue);
+        let pair = self.pair_mut(queue);
         let sample = pair.sample();
         let Some(itr) = &mut pair.itr else { return };
         itr.set_speed(speed);
@@ -427,7 +433,7 @@ impl E1000 {
         p: Packet,
         more: bool,
     ) -> Tx {
-        self.pair(queue).tx.transmit(h, p, more)
+        self.pair_mut(queue).tx.transmit(h, p, more)
     }
 
     /// Handles a queue, as [`Driver::poll`] does the first.
@@ -440,7 +446,7 @@ impl E1000 {
         up: &mut S,
     ) -> Poll {
         h.charge(CpuWork::Poll);
-        let pair = self.pair(queue);
+        let pair = self.pair_mut(queue);
         let clean = pair.tx.reclaim(h, up);
         let frames = pair.rx.poll(h, budget, up);
         if !clean || frames >= budget {
@@ -487,20 +493,12 @@ impl E1000 {
 
     #[inline]
     pub(super) fn stopped_on(&self, queue: u16) -> bool {
-        self.tx_of(queue).stopped || self.failed
+        self.pair(queue).tx.stopped || self.failed
     }
 
     #[inline]
     pub(super) fn byte_room_on(&self, queue: u16) -> i32 {
-        self.tx_of(queue).bql.room()
-    }
-
-    #[inline(always)]
-    fn tx_of(&self, queue: u16) -> &TxRing {
-        match &self.second {
-            Some(second) if queue > 0 => &second.tx,
-            _ => &self.first.tx,
-        }
+        self.pair(queue).tx.bql.room()
     }
 }
 

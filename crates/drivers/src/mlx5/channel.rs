@@ -116,7 +116,7 @@ impl<F> Channel<F> {
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
             release_queues(h, eq, cq, others);
         })?;
-        let rq = Rq::allocate(h, c, &caps);
+        let rq = Rq::allocate(h, c, &caps, mpw_wqebbs);
         let ((eq, cq, others, sq), rq) = both((eq, cq, others, sq), rq, |(eq, cq, others, sq)| {
             sq.release(h);
             release_queues(h, eq, cq, others);

@@ -145,15 +145,17 @@ pub(super) struct Rq {
 }
 
 impl Rq {
-    /// Allocates the queue of a channel, if it has one.
+    /// Allocates the queue of a channel, if it has one. What a program sends has sessions of up to
+    /// `mpw_wqebbs` blocks, or none.
     pub(super) fn allocate<H: Host>(
         h: &mut H,
         channel: &Config,
         caps: &Caps,
+        mpw_wqebbs: u32,
     ) -> Result<Option<Rq>, OutOfMemory> {
         let Some(c) = &channel.rq else { return Ok(None) };
-        let sessions = channel.mpwqe && caps.enhanced_mpw;
-        let back = c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps, sessions)).transpose()?;
+        let back =
+            c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps, mpw_wqebbs)).transpose()?;
         let striding = c.log_stride.map(|log| Striding::allocate(h, c.log_size, log)).transpose();
         let (back, striding) = both(back, striding, |back| {
             let _ = back.map(|sq| sq.release(h));

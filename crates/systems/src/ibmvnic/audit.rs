@@ -77,8 +77,8 @@ pub(super) fn nic<Pr>(
     b.less("reports: server made {}, driver read {}", [d.completions, read], unread);
     b.same("frames out: server sent {}, wire saw {}", d.tx_frames, out.frames);
     b.never("checksums: wrong on the wire {}", d.wire_bad_checksums);
-    let (took, brought) = (d.rx_packets + lost_in(d), back.landed.0);
-    let took = took + m.device.device.0.in_hand();
+    let in_hand = m.device.device.0.in_hand();
+    let (took, brought) = (d.rx_packets + lost_in(d) + in_hand, back.landed.0);
     b.same("frames in: server took or lost {}, wire brought {}", took, brought);
     let handed = q.rx_packets + q.rx_unread + q.rx_no_memory;
     let late = ("not reported", unwritten);

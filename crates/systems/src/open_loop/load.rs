@@ -398,11 +398,11 @@ impl Load {
     }
 }
 
-/// Returns the core of a flow among so many: by Toeplitz's hash with Microsoft's key, modulo their
-/// number.
-fn core_of(cores: u16) -> impl Fn(u16) -> usize {
+/// Returns the function that tells the queue of a frame among so many: by Toeplitz's hash of
+/// addresses and ports with Microsoft's key, modulo their number.
+pub(crate) fn by_hash(queues: u16) -> impl Fn(&[u8]) -> usize {
     let key = Toeplitz::new(&MICROSOFT);
-    move |flow| key.flow(&flow_headers(flow)) as usize % usize::from(cores.max(1))
+    move |frame| key.flow(frame) as usize % usize::from(queues.max(1))
 }
 
 impl Generator {
@@ -416,8 +416,8 @@ impl Generator {
         let Some(all) = self.flows else {
             return Some((vec![i as u16], self.packets.div_ceil(u64::from(cores.max(1)))));
         };
-        let core_of = core_of(cores);
-        let flows: Vec<u16> = (0..all).filter(|flow| core_of(*flow) == i).collect();
+        let core_of = by_hash(cores);
+        let flows: Vec<u16> = (0..all).filter(|flow| core_of(&flow_headers(*flow)) == i).collect();
         // The first flows have what is left over.
         let (each, left) = (self.packets / u64::from(all), self.packets % u64::from(all));
         let packets = flows.iter().map(|f| each + u64::from(u64::from(*f) < left)).sum();

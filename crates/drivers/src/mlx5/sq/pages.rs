@@ -3,7 +3,7 @@
 //! `mlx5e_poll_xdpsq_cq`).
 
 use super::{DmaEntry, Head, Plain, Sq, WqeInfo};
-use crate::mlx5::session::{EsegKey, Session, max_wqebbs};
+use crate::mlx5::session::{EsegKey, Session};
 use crate::mlx5::settings::Config;
 use core::{mem, ops::Range};
 use doorbell_hal::{CpuWork, Host, Mapped, OutOfMemory};
@@ -43,9 +43,8 @@ impl Sq {
         h: &mut H,
         c: &Config,
         caps: &Caps,
-        sessions: bool,
+        mpw_wqebbs: u32,
     ) -> Result<Sq, OutOfMemory> {
-        let mpw_wqebbs = if sessions { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
         let mut sq = Sq::allocate(h, &Config { bql: false, ..*c }, caps, mpw_wqebbs)?;
         // A session may need nearly as many blocks of padding.
         sq.room = (1 << c.log_sq) - (2 * mpw_wqebbs).saturating_sub(1) as u16;
