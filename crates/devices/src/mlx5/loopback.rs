@@ -70,7 +70,8 @@ impl Mlx5 {
     pub(super) fn find_own_addresses(&mut self) {
         let own = &mut self.pipe.loopback.own;
         own.clear();
-        if self.rx.tirs.iter().any(|(_, t)| t.ctx.self_lb_block & self_lb_block::UNICAST != 0) {
+        if self.rx.paths.tirs.iter().any(|(_, t)| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
+        {
             let list = self.firmware.vport.unicast();
             own.extend(list.as_chunks::<ENTRY>().0.iter().filter_map(|e| e.last_chunk()));
             own.sort_unstable();

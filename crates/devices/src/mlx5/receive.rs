@@ -13,6 +13,7 @@ mod commands;
 mod compress;
 mod deliver;
 mod describe;
+mod paths;
 mod queue;
 #[cfg(test)]
 pub(super) mod tests;
@@ -20,8 +21,9 @@ pub(super) mod tests;
 pub(super) use compress::Session;
 pub(super) use queue::Rq;
 
-use super::rss::{Dispatch, Rqt, Tir, select};
-use super::steering::{Fields, Former, Steering};
+use super::rss::Hash;
+use super::steering::{Fields, Former};
+use paths::Paths;
 use queue::{Filler, Wqe};
 
 use super::{Config, device::Mlx5, queues::Table as Objects};
@@ -69,10 +71,10 @@ struct RxFrame {
     /// Time at which it is there, and its WQE.
     ready: Time,
     rqn: u32,
-    /// The WQE, if it has one, then the frame as it goes to memory, then what it may be padded
-    /// with.
+    /// The frame as it goes to memory, then what it may be padded with.
     bytes: Vec<u8>,
-    wqe: usize,
+    /// The WQE, if it has one.
+    wqe: Vec<u8>,
     /// The counter of the WQE.
     counter: u16,
     /// Strides of the WQE before that no frame fits into.
@@ -112,12 +114,10 @@ enum RxError {
 /// The receive side.
 #[derive(Debug)]
 pub struct Receiver {
-    /// The flow tables.
-    pub(crate) steering: Steering,
+    /// Tables that decide the queues of a frame.
+    pub(super) paths: Paths,
     /// Those from before a reset.
     pub(super) former: Former,
-    pub(super) tirs: Objects<Tir>,
-    pub(super) rqts: Objects<Rqt>,
     pub(super) rqs: Objects<Rq>,
     /// Longest frame, FCS included (PMTU `admin_mtu`).
     pub port_mtu: u32,
@@ -132,8 +132,9 @@ pub struct Receiver {
     waiting: VecDeque<RxFrame>,
     /// Bytes in both.
     held: usize,
-    /// Buffers for frames to come.
+    /// Buffers for frames and WQEs to come.
     spare: SpareFrames,
+    spare_wqes: SpareFrames,
     start_free: Time,
     /// Completion times of the last writes, a ring.
     writes: Box<[Time]>,
@@ -149,10 +150,8 @@ pub struct Receiver {
 impl Receiver {
     pub(super) fn new(cfg: &Config) -> Receiver {
         Receiver {
-            steering: Steering::new(),
+            paths: Paths::new(),
             former: Former::default(),
-            tirs: Objects::new(0x2000),
-            rqts: Objects::new(0x3000),
             rqs: Objects::new(0x4000),
             port_mtu: cfg.max_frame + FCS as u32,
             port_up: true,
@@ -162,6 +161,7 @@ impl Receiver {
             waiting: VecDeque::new(),
             held: 0,
             spare: SpareFrames::new(),
+            spare_wqes: SpareFrames::new(),
             start_free: Time::ZERO,
             writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
             next_write: 0,
@@ -176,7 +176,7 @@ impl Receiver {
     pub(super) fn inherit(&mut self, before: &mut Receiver) {
         self.counters = before.counters;
         self.former = core::mem::take(&mut before.former);
-        self.former.take(&mut before.steering);
+        self.former.take(&mut before.paths.change().steering);
     }
 
     /// Frames that found no WQE in the queues of a counter set (`QUERY_Q_COUNTER`);
@@ -192,8 +192,8 @@ impl Receiver {
 
     /// Returns the count of all objects, and of frames.
     pub(super) fn size(&self) -> usize {
-        let queues = self.tirs.live() + self.rqts.live() + self.rqs.live();
-        queues + self.steering.len() + self.fifo_len() as usize + self.pending_errors.len()
+        let queues = self.paths.tirs.live() + self.paths.rqts.live() + self.rqs.live();
+        queues + self.paths.steering.len() + self.fifo_len() as usize + self.pending_errors.len()
     }
 
     /// Returns the count of frames in the FIFO.
@@ -204,18 +204,6 @@ impl Receiver {
     /// Returns true if a receive queue completes to this CQ.
     pub(super) fn uses_cq(&self, cqn: u32) -> bool {
         self.rqs.any(|rq| rq.ctx.cqn == cqn)
-    }
-
-    /// The queue that a TIR sends a frame to, and the frame's hash.
-    fn route(&self, tirn: u32, f: &Fields) -> Option<(u32, super::rss::Hash)> {
-        let tir = self.tirs.get(tirn)?;
-        let hash = select(tir, f);
-        match tir.ctx.dispatch {
-            Dispatch::Direct(rqn) => Some((rqn, hash)),
-            Dispatch::Indirect(rqt) => {
-                Some((self.rqts.get(rqt)?.queue(tir.ctx.function, hash)?, hash))
-            }
-        }
     }
 
     /// A frame arrives, from the wire or from our own transmitter.
@@ -238,16 +226,17 @@ impl Receiver {
             None => frame,
         };
         let fields = Fields::of(frame);
-        let verdict = self.steering.classify(&fields);
+        let path = self.paths.find(&fields);
+        let (verdict, queues) = (path.verdict, path.queues);
         p.charge(transfer_units(frame.len()) + u64::from(verdict.compares) * COMPARE);
         self.counters.endless_walks += u64::from(verdict.endless);
         let mut fate = Err(DropReason::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
-        for &(tirn, flow_tag) in verdict.tirs() {
+        for (&(tirn, flow_tag), queue) in verdict.tirs().iter().zip(queues) {
             if looped && !self.takes_own(tirn) {
                 continue;
             }
-            let one = self.accept(p, at, frame, &fields, tirn, flow_tag);
+            let one = self.accept(p, at, frame, &fields, queue, flow_tag);
             // One copy that is taken is enough; else the first reason is told.
             if one.is_ok() || fate == Err(DropReason::Filter) {
                 fate = fate.or(one);
@@ -261,21 +250,20 @@ impl Receiver {
 
     /// Returns true if a TIR takes unicast frames of the function itself.
     fn takes_own(&self, tirn: u32) -> bool {
-        self.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
+        self.paths.tirs.get(tirn).is_some_and(|t| t.ctx.self_lb_block & self_lb_block::UNICAST != 0)
     }
 
-    /// Finds the queue and the WQE for a frame, and puts it into the FIFO.
+    /// Finds the WQE for a frame in its queue, and puts it into the FIFO.
     fn accept<P: Port>(
         &mut self,
         p: &mut P,
         at: Time,
         frame: &[u8],
         f: &Fields,
-        tirn: u32,
+        queue: Option<(u32, Hash)>,
         flow_tag: u32,
     ) -> Result<(), DropReason> {
-        let route = self.route(tirn, f);
-        let ready = route.and_then(|(rqn, hash)| Some((rqn, hash, self.rqs.get_mut(rqn)?)));
+        let ready = queue.and_then(|(rqn, hash)| Some((rqn, hash, self.rqs.get_mut(rqn)?)));
         let Some((rqn, hash, rq)) = ready.filter(|(_, _, rq)| rq.state == RqState::Ready) else {
             self.counters.not_ready += 1;
             return Err(DropReason::Off);
@@ -291,7 +279,7 @@ impl Receiver {
         describe::place(&mut cqe, at, rqn, flow_tag, bytes.len());
         let ready = at + self.cfg.pipeline_delay;
         self.held += bytes.len();
-        let arrived = RxFrame { ready, rqn, bytes, wqe: 0, counter: 0, filler: None, cqe };
+        let arrived = RxFrame { ready, rqn, bytes, wqe: Vec::new(), counter: 0, filler: None, cqe };
         if !self.waiting.is_empty() || self.fifo.len() >= self.writes.len() {
             self.waiting.push_back(arrived);
             return Ok(());
@@ -307,22 +295,22 @@ impl Receiver {
             self.recycle(f);
             return Err(DropReason::Off);
         };
-        let mut bytes = self.spare.take();
-        let why = match rq.take(p, at, &mut self.counters, (f.len(), &mut bytes)) {
+        f.wqe = self.spare_wqes.take();
+        let why = match rq.take(p, at, &mut self.counters, (f.len(), &mut f.wqe)) {
             Ok(Some(wqe)) => {
-                f.wqe = bytes.len();
-                bytes.extend_from_slice(&f.bytes);
                 if rq.ctx.end_padding {
-                    bytes.resize(bytes.len() + LINE - 1, 0);
+                    f.bytes.resize(f.bytes.len() + LINE - 1, 0);
                 }
-                core::mem::swap(&mut f.bytes, &mut bytes);
                 f.names(&wqe);
                 // In order within a queue. Those of another queue need not wait for its WQEs.
                 f.ready = f.ready.max(wqe.ready).max(rq.ready);
                 rq.ready = f.ready;
+                if self.fifo.back().is_none_or(|last| last.ready <= f.ready) {
+                    self.fifo.push_back(f);
+                    return Ok(());
+                }
                 let later = self.fifo.iter().rev().take_while(|other| other.ready > f.ready);
                 self.fifo.insert(self.fifo.len() - later.count(), f);
-                self.spare.push(bytes);
                 return Ok(());
             }
             Ok(None) => {
@@ -337,7 +325,6 @@ impl Receiver {
                 DropReason::Dma
             }
         };
-        self.spare.push(bytes);
         self.recycle(f);
         Err(why)
     }
@@ -399,6 +386,7 @@ impl Receiver {
     fn recycle(&mut self, f: RxFrame) {
         self.held -= f.len();
         self.spare.push(f.bytes);
+        self.spare_wqes.push(f.wqe);
     }
 
     /// Gives up the frames of a queue; the counter of the first WQE they had.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use doorbell_layout::mlx5::receive::{hash_field, rss_type};
 use doorbell_packet::headers::{Ip, Transport};
 use doorbell_packet::toeplitz::{INPUT, KEY, Toeplitz};
+use zerocopy::byteorder::big_endian::U16;
 
 /// log2 of the longest RQT (ETH `rss_ind_tbl_cap`).
 pub(crate) const LOG_MAX_RQT: u8 = 11;
@@ -157,6 +158,16 @@ impl Input {
         }
         input
     }
+}
+
+/// Returns ones in all fields that a hash may depend on, beside the kinds of a frame's headers.
+pub(crate) fn hashed() -> Fields {
+    let mut f = Fields::of(&[]);
+    let (port, ip) = (U16::MAX_VALUE, [u8::MAX; 16]);
+    let o = &mut f.outer;
+    (o.tcp_sport, o.tcp_dport, o.udp_sport, o.udp_dport) = (port, port, port, port);
+    (o.src_ip, o.dst_ip) = (ip, ip);
+    f
 }
 
 /// Hashes a frame as `t` says.

@@ -12,7 +12,7 @@
 mod commands;
 mod fields;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(crate) use fields::Fields;
 
@@ -76,6 +76,11 @@ impl Match {
         m
     }
 
+    /// The fields of a frame.
+    pub(crate) fn of_fields(f: &Fields) -> Match {
+        Match::of(f.outer_bytes(), f.misc_bytes())
+    }
+
     /// From a whole match parameter, an entry's `match_value`; what is behind the
     /// two sets is not looked at, since no mask can ask for it.
     pub(crate) fn from_param(param: &[u8; PARAM]) -> Match {
@@ -83,8 +88,22 @@ impl Match {
         Match::of(&sets[OUTER / SET], &sets[MISC / SET])
     }
 
+    /// Returns its 64-bit words.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// Returns the bits that one of the two has.
+    pub(crate) fn or(&self, other: &Match) -> Match {
+        let mut m = *self;
+        for (word, other) in m.0.iter_mut().zip(&other.0) {
+            *word |= other;
+        }
+        m
+    }
+
     #[inline(always)]
-    fn masked(&self, mask: &Match) -> Match {
+    pub(crate) fn masked(&self, mask: &Match) -> Match {
         let mut m = *self;
         for (word, mask) in m.0.iter_mut().zip(&mask.0) {
             *word &= mask;
@@ -230,6 +249,8 @@ pub(crate) struct Steering {
     root: Option<u32>,
     /// First table of the walk.
     first: Option<u32>,
+    /// Bits that the mask of a group asks for, or did.
+    asked: Match,
 }
 
 impl Default for Steering {
@@ -250,12 +271,18 @@ impl Steering {
             entries: 0,
             root: None,
             first: None,
+            asked: Match::EMPTY,
         }
+    }
+
+    /// Returns the bits of a frame's fields that its walk depends on, at the most.
+    pub(crate) fn asked(&self) -> &Match {
+        &self.asked
     }
 
     /// Walks a frame through the tables.
     pub(crate) fn classify(&self, f: &Fields) -> Verdict {
-        let key = Match::of(f.outer_bytes(), f.misc_bytes());
+        let key = Match::of_fields(f);
         let (tirs, copies) = ([(0, 0); COPIES], 0);
         let mut verdict = Verdict { tirs, copies, compares: 0, endless: false };
         let mut walk = Walk { tables: [0; STEPS], planned: 0, compares: 0, cut: false };

@@ -40,7 +40,7 @@ pub(super) fn table(bytes: &[u8]) -> Answer<u32> {
 }
 
 /// The table and the index of the entry that a command is for.
-pub(super) fn place(bytes: &[u8]) -> Answer<(u32, u32)> {
+fn place(bytes: &[u8]) -> Answer<(u32, u32)> {
     let m = input::<FteIn>(bytes)?;
     receive_table(m.get(FteIn::TYPE))?;
     Ok((m.get(FteIn::TABLE), m.get(FteIn::INDEX)))
@@ -51,7 +51,7 @@ impl Mlx5 {
         let m = input::<CreateFlowTableIn>(bytes)?;
         check(m.get(CreateFlowTableIn::OTHER_VPORT) == 0)?;
         let c = m.part(CreateFlowTableIn::CONTEXT);
-        self.rx.steering.create_table(Table {
+        self.rx.paths.change().steering.create_table(Table {
             kind: receive_table(m.get(CreateFlowTableIn::TYPE))?,
             level: c.get(FlowTableContext::LEVEL) as u8,
             log_size: c.get(FlowTableContext::LOG_SIZE) as u8,
@@ -64,7 +64,7 @@ impl Mlx5 {
         receive_table(m.get(ModifyFlowTableIn::TYPE))?;
         check(m.get(ModifyFlowTableIn::FIELDS) == modify_flow_table::MISS)?;
         let miss = miss(m.part(ModifyFlowTableIn::CONTEXT))?;
-        self.rx.steering.modify_table(m.get(ModifyFlowTableIn::TABLE), miss)
+        self.rx.paths.change().steering.modify_table(m.get(ModifyFlowTableIn::TABLE), miss)
     }
 
     pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Answer<u32> {
@@ -74,13 +74,17 @@ impl Mlx5 {
         let criteria = Criteria::new(enable, param(tail(bytes, CRITERIA_LIST))?)?;
         let (start, end) = (m.get(CreateFlowGroupIn::START), m.get(CreateFlowGroupIn::END));
         let table = m.get(CreateFlowGroupIn::TABLE);
-        self.rx.steering.create_group(table, Group { start, end, criteria })
+        self.rx.paths.change().steering.create_group(table, Group { start, end, criteria })
     }
 
     pub(super) fn destroy_flow_group(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<FlowGroupIn>(bytes)?;
         receive_table(m.get(FlowGroupIn::TYPE))?;
-        self.rx.steering.destroy_group(m.get(FlowGroupIn::TABLE), m.get(FlowGroupIn::GROUP))
+        self.rx
+            .paths
+            .change()
+            .steering
+            .destroy_group(m.get(FlowGroupIn::TABLE), m.get(FlowGroupIn::GROUP))
     }
 
     /// Parses a list of destinations, all of which must exist.
@@ -97,8 +101,10 @@ impl Mlx5 {
             all.push(match kind {
                 // Counters follow the destinations; theirs is the whole double word.
                 _ if i >= n => Destination::Counter(u32::from_be_bytes([b[0], b[1], b[2], b[3]])),
-                destination::TIR if self.rx.tirs.get(id).is_some() => Destination::Tir(id),
-                destination::TABLE if self.rx.steering.has_table(id) => Destination::Table(id),
+                destination::TIR if self.rx.paths.tirs.get(id).is_some() => Destination::Tir(id),
+                destination::TABLE if self.rx.paths.steering.has_table(id) => {
+                    Destination::Table(id)
+                }
                 destination::TIR | destination::TABLE => return Err(CmdStatus::BadResource),
                 _ => return Err(CmdStatus::BadParam),
             });
@@ -120,16 +126,25 @@ impl Mlx5 {
             destinations: self.destinations(c, bytes)?,
         };
         match op_mod {
-            0 => self.rx.steering.set_entry(table, index, entry),
-            1 => self.rx.steering.modify_entry(table, index, m.get(SetFteIn::MODIFY), entry),
+            0 => self.rx.paths.change().steering.set_entry(table, index, entry),
+            1 => self.rx.paths.change().steering.modify_entry(
+                table,
+                index,
+                m.get(SetFteIn::MODIFY),
+                entry,
+            ),
             _ => Err(CmdStatus::BadOp),
         }
+    }
+
+    pub(super) fn delete_fte(&mut self, bytes: &[u8]) -> Answer {
+        self.rx.paths.change().steering.delete_entry(place(bytes)?)
     }
 
     /// Group, tag, action and destinations; the match value is the driver's to know.
     pub(super) fn query_fte(&self, bytes: &[u8], out: &mut [u8]) -> Answer {
         let (table, index) = place(bytes)?;
-        let e = self.rx.steering.entry(table, index)?;
+        let e = self.rx.paths.steering.entry(table, index)?;
         let mut m = QueryFteOut::ZERO;
         let counters = e.destinations.iter().filter(|d| d.is_counter()).count();
         let c = m.part_mut(QueryFteOut::CONTEXT);

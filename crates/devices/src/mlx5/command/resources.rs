@@ -36,7 +36,7 @@ impl Mlx5 {
     }
 
     pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
-        let tirs = self.rx.tirs.any(|t| t.ctx.transport_domain == n);
+        let tirs = self.rx.paths.tirs.any(|t| t.ctx.transport_domain == n);
         self.tds.destroy(n, tirs || self.tis.any(|t| t.get(Tisc::TRANSPORT_DOMAIN) == n))
     }
 

@@ -123,7 +123,7 @@ impl Mlx5 {
 
     /// `DESTROY_RQ`; no TIR or RQT may name it. Work in flight for it is dropped.
     pub(in super::super) fn destroy_rq(&mut self, rqn: u32) -> Answer {
-        let direct = self.rx.tirs.any(|t| t.ctx.dispatch == Dispatch::Direct(rqn));
+        let direct = self.rx.paths.tirs.any(|t| t.ctx.dispatch == Dispatch::Direct(rqn));
         let named = self.rx.rqs.get(rqn).is_some_and(|rq| rq.named > 0);
         let cqn = self.rx.rqs.get(rqn).map(|rq| rq.ctx.cqn);
         self.rx.rqs.destroy(rqn, direct || named)?;
@@ -157,7 +157,7 @@ impl Mlx5 {
     pub(super) fn create_rqt(&mut self, rqns: Vec<u32>) -> Answer<u32> {
         check(is_table(&rqns))?;
         let new = rqns.clone();
-        let n = self.rx.rqts.insert(Rqt { rqns }, LIMIT)?;
+        let n = self.rx.paths.change().rqts.insert(Rqt { rqns }, LIMIT)?;
         self.name(&new, 1);
         Ok(n)
     }
@@ -175,7 +175,7 @@ impl Mlx5 {
     pub(in super::super) fn on_modify_rqt(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<RqtIn>(bytes)?;
         if m.quad(RqtIn::FIELDS) & modify_rqt::LIST == 0 {
-            return self.rx.rqts.find(m.get(RqtIn::RQTN)).map(|_| ());
+            return self.rx.paths.rqts.find(m.get(RqtIn::RQTN)).map(|_| ());
         }
         let rqns = self.rqns(bytes, m.get(RqtIn::ACTUAL_SIZE))?;
         self.modify_rqt(m.get(RqtIn::RQTN), rqns)
@@ -184,7 +184,7 @@ impl Mlx5 {
     pub(super) fn modify_rqt(&mut self, rqtn: u32, rqns: Vec<u32>) -> Answer {
         check(is_table(&rqns))?;
         let new = rqns.clone();
-        let old = core::mem::replace(&mut self.rx.rqts.find_mut(rqtn)?.rqns, rqns);
+        let old = core::mem::replace(&mut self.rx.paths.change().rqts.find_mut(rqtn)?.rqns, rqns);
         self.name(&old, -1);
         self.name(&new, 1);
         Ok(())
@@ -192,9 +192,9 @@ impl Mlx5 {
 
     /// `DESTROY_RQT`; no TIR may use it.
     pub(in super::super) fn destroy_rqt(&mut self, rqtn: u32) -> Answer {
-        let used = self.rx.tirs.any(|t| t.ctx.dispatch == Dispatch::Indirect(rqtn));
-        let old = self.rx.rqts.get(rqtn).map_or_else(Vec::new, |t| t.rqns.clone());
-        self.rx.rqts.destroy(rqtn, used)?;
+        let used = self.rx.paths.tirs.any(|t| t.ctx.dispatch == Dispatch::Indirect(rqtn));
+        let old = self.rx.paths.rqts.get(rqtn).map_or_else(Vec::new, |t| t.rqns.clone());
+        self.rx.paths.change().rqts.destroy(rqtn, used)?;
         self.name(&old, -1);
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Mlx5 {
 
     pub(super) fn create_tir(&mut self, c: TirContext) -> Answer<u32> {
         self.has_target(&c)?;
-        let n = self.rx.tirs.insert(Tir::new(c), LIMIT)?;
+        let n = self.rx.paths.change().tirs.insert(Tir::new(c), LIMIT)?;
         self.find_own_addresses();
         Ok(n)
     }
@@ -245,7 +245,7 @@ impl Mlx5 {
             (m.get(ModifyTirIn::TIRN), m.part(ModifyTirIn::TIRC), m.quad(ModifyTirIn::FIELDS));
         check(fields & !(modify_tir::HASH | modify_tir::SELF_LB | modify_tir::PACKET_MERGE) == 0)?;
         check(fields & modify_tir::PACKET_MERGE == 0 || c.get(Tirc::PACKET_MERGE) == 0)?;
-        let mut ctx = self.rx.tirs.find(n)?.ctx;
+        let mut ctx = self.rx.paths.tirs.find(n)?.ctx;
         if fields & modify_tir::HASH != 0 {
             Mlx5::hashing(c, &mut ctx)?;
         }
@@ -257,13 +257,13 @@ impl Mlx5 {
 
     pub(super) fn modify_tir(&mut self, tirn: u32, c: TirContext) -> Answer {
         self.has_target(&c)?;
-        *self.rx.tirs.find_mut(tirn)? = Tir::new(c);
+        *self.rx.paths.change().tirs.find_mut(tirn)? = Tir::new(c);
         self.find_own_addresses();
         Ok(())
     }
 
     pub(in super::super) fn on_query_tir(&self, n: u32, out: &mut [u8]) -> Answer {
-        let ctx = &self.rx.tirs.find(n)?.ctx;
+        let ctx = &self.rx.paths.tirs.find(n)?.ctx;
         let mut m = QueryTirOut::ZERO;
         let c = m.part_mut(QueryTirOut::TIRC);
         let (kind, place, to) = match ctx.dispatch {
@@ -280,7 +280,8 @@ impl Mlx5 {
 
     /// `DESTROY_TIR`; no entry may name it.
     pub(in super::super) fn destroy_tir(&mut self, tirn: u32) -> Answer {
-        self.rx.tirs.destroy(tirn, self.rx.steering.names(Destination::Tir(tirn)))?;
+        let named = self.rx.paths.steering.names(Destination::Tir(tirn));
+        self.rx.paths.change().tirs.destroy(tirn, named)?;
         self.find_own_addresses();
         Ok(())
     }
@@ -288,7 +289,7 @@ impl Mlx5 {
     fn has_target(&self, c: &TirContext) -> Answer {
         match c.dispatch {
             Dispatch::Direct(rqn) => self.rx.rqs.find(rqn).map(|_| ()),
-            Dispatch::Indirect(rqtn) => self.rx.rqts.find(rqtn).map(|_| ()),
+            Dispatch::Indirect(rqtn) => self.rx.paths.rqts.find(rqtn).map(|_| ()),
         }
     }
 }

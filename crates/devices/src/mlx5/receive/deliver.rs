@@ -82,7 +82,7 @@ impl Mlx5 {
 
     /// Writes a frame to the places that its WQE names.
     fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &RxFrame) -> Result<(), u8> {
-        let (wqe, padded) = f.bytes.split_at(f.wqe);
+        let (wqe, padded) = (&f.wqe, &f.bytes);
         let frame = &padded[..f.len()];
         let (pd, pads) =
             self.rx.rqs.get(f.rqn).map_or((0, false), |rq| (rq.pd, rq.ctx.end_padding));

@@ -387,7 +387,7 @@ impl Bench {
 
 /// One table whose only entry sends everything to a TIR.
 fn steer_all(d: &mut Mlx5, tirn: u32, flow_tag: u32) -> (u32, u32) {
-    let s = &mut d.rx.steering;
+    let s = &mut d.rx.paths.change().steering;
     let table = s
         .create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default })
         .unwrap();

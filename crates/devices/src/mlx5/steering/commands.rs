@@ -80,6 +80,7 @@ impl Steering {
         t.add_mask(&group)?;
         t.groups.insert(id, (group, 0));
         t.starts.insert(group.start, id);
+        self.asked = self.asked.or(&group.criteria.0);
         self.groups += 1;
         self.next_group = ((self.next_group + 1) & 0xff_ffff).max(1);
         Ok(id)

@@ -554,7 +554,7 @@ fn groups_of_one_mask_are_compared_once() {
     assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [9000]);
 }
 
-fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+pub(in super::super) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let cooked =
         (0..4, 0..3u16, any::<u16>(), 0usize..40).prop_map(|(kind, tags, tci, payload)| {
             let mut f = match kind {

@@ -16,7 +16,7 @@ fn full() -> (CommandHarness, u32) {
     while c.rqt(&[rqn; 2048]).status.is_none() {}
     while c.tir(&o, rqn, false).status.is_none() {}
     while c.run(op::ALLOC_PD, 0, &Numbered::ZERO, &[]).status.is_none() {}
-    let s = &mut c.device.rx.steering;
+    let s = &mut c.device.rx.paths.change().steering;
     let table = Table { kind: NIC_RX, level: 1, log_size: 16, miss: Miss::Default };
     let t = s.create_table(table).unwrap();
     let mut mask = [0; PARAM];

@@ -236,7 +236,7 @@ fn the_hash_and_its_type_are_told() {
         ..TirContext::direct(0)
     };
     let tirn = b.d.create_tir(c).unwrap();
-    let table = &mut b.d.rx.steering;
+    let table = &mut b.d.rx.paths.change().steering;
     let e = Entry {
         group: 1,
         flow_tag: 0,

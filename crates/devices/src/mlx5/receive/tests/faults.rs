@@ -210,7 +210,7 @@ fn no_dma_after_the_function_was_reset() {
 fn without_an_entry_a_frame_goes_nowhere() {
     let mut b = Bench::plain();
     b.post(8);
-    b.d.rx.steering.delete_entry((0x8000, 0)).unwrap();
+    b.d.rx.paths.change().steering.delete_entry((0x8000, 0)).unwrap();
     b.d.destroy_tir(0x2000).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Filter));
     assert_eq!(b.d.received().not_steered, 1);

@@ -98,7 +98,7 @@ fn a_frame_of_a_header_is_received() {
 #[test]
 fn walks_that_branch_too_often_are_counted() {
     let mut b = Bench::plain();
-    let s = &mut b.d.rx.steering;
+    let s = &mut b.d.rx.paths.change().steering;
     let mut next = None;
     for level in (0..8).rev() {
         let t = Table { kind: NIC_RX, level, log_size: 0, miss: Miss::Default };

@@ -114,7 +114,7 @@ fn the_port_counts_frames_that_are_steered_to_nobody_and_the_vport_does_not() {
     let mut b = Bench::plain();
     b.post(2);
     assert_eq!(b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))), RxVerdict::Yes);
-    b.d.rx.steering = super::super::super::steering::Steering::new();
+    b.d.rx.paths.change().steering = super::super::super::steering::Steering::new();
     assert!(matches!(
         b.receive(&Frame::v4(Transport::Other(253, vec![0; 40]))),
         RxVerdict::Dropped(_)

@@ -1,11 +1,14 @@
 //! Queues: fetching, doorbell records, moderation, several of them.
 
 use super::super::super::rss::{Dispatch, HashFn, TirContext};
+use super::super::super::steering::{Fields, tests::any_frame};
 use super::super::super::tests::frames::{Frame, tcp, udp};
 use super::*;
 use doorbell_hal::DropReason;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::receive::hash_field;
+use doorbell_layout::mlx5::steering::{PARAM, criteria};
+use proptest::prelude::*;
 
 /// Reads of WQEs and of the doorbell record.
 fn reads(b: &Bench) -> (Vec<usize>, usize) {
@@ -184,6 +187,66 @@ fn events_are_moderated_like_those_of_sends() {
     assert!(b.p.messages[0].0 < now + Span::from_us(1), "the third entry ends the wait");
 }
 
+/// Makes the bench's TIR spread flows over queues by Toeplitz. Returns its RQT.
+fn spread(b: &mut Bench, rqns: &[u32]) -> u32 {
+    let rqt = b.d.create_rqt((0..128).map(|i| rqns[i % rqns.len()]).collect()).unwrap();
+    let fields =
+        hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
+    let c = TirContext {
+        dispatch: Dispatch::Indirect(rqt),
+        function: HashFn::Toeplitz,
+        fields,
+        symmetric: true,
+        key: core::array::from_fn(|i| (i * 29 + 3) as u8),
+        ..TirContext::direct(0)
+    };
+    b.d.modify_tir(0x2000, c).unwrap();
+    rqt
+}
+
+proptest! {
+    /// More flows than paths are known, of frames of every kind, through a table that compares a
+    /// byte of theirs.
+    #[test]
+    fn a_known_path_is_that_of_a_walk(
+        frames in prop::collection::vec(any_frame(), 1..40),
+        flows in prop::collection::vec((any::<u8>(), any::<u8>(), any::<bool>()), 1..800),
+        byte in 0usize..64,
+    ) {
+        let mut b = Bench::plain();
+        let rqns = [b.rqn, 0x4fff];
+        spread(&mut b, &rqns);
+        let flows = flows.into_iter().map(|(source, flow, is_tcp)| {
+            let transport = if is_tcp { tcp(4) } else { udp(4) };
+            let mut f = Frame::ip(&[10, 0, 0, flow], &[10, 0, 1, 1], transport);
+            f.smac[5] = source;
+            f.build()
+        });
+        let all: Vec<Vec<u8>> = frames.into_iter().chain(flows).collect();
+        compare(&mut b, byte, &Fields::of(&all[0]));
+        for f in &all {
+            let fields = Fields::of(f);
+            let path = b.d.rx.paths.find(&fields);
+            let known = (path.verdict, path.queues);
+            prop_assert_eq!(known, b.d.rx.paths.walk(&fields));
+        }
+    }
+}
+
+/// Puts a table before the bench's that drops frames with this byte of theirs.
+fn compare(b: &mut Bench, byte: usize, like: &Fields) {
+    let mut mask = [0; PARAM];
+    mask[if (24..27).contains(&byte) { 0 } else { byte }] = 0xff;
+    let criteria = Criteria::new(criteria::OUTER, &mask).unwrap();
+    let s = &mut b.d.rx.paths.change().steering;
+    let miss = Miss::Table(0x8000);
+    let table = s.create_table(Table { kind: NIC_RX, level: 59, log_size: 0, miss }).unwrap();
+    let group = s.create_group(table, Group { start: 0, end: 0, criteria }).unwrap();
+    let (value, action) = (Match::of_fields(like), flow_action::DROP);
+    let e = Entry { group, flow_tag: 0, action, value, destinations: vec![] };
+    s.set_entry(table, 0, e).unwrap();
+}
+
 #[test]
 fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
     let mut b = Bench::plain();
@@ -202,20 +265,7 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
         b.post(64);
         rqns.push(rqn);
     }
-    let rqt = b.d.create_rqt((0..128).map(|i| rqns[i % 4]).collect()).unwrap();
-    let fields =
-        hash_field::SRC_IP | hash_field::DST_IP | hash_field::L4_SPORT | hash_field::L4_DPORT;
-    let dispatch = Dispatch::Indirect(rqt);
-    let key = core::array::from_fn(|i| (i * 29 + 3) as u8);
-    let c = TirContext {
-        dispatch,
-        function: HashFn::Toeplitz,
-        fields,
-        symmetric: true,
-        key,
-        ..TirContext::direct(0)
-    };
-    b.d.modify_tir(0x2000, c).unwrap();
+    let rqt = spread(&mut b, &rqns);
     let mut queues = vec![];
     for flow in 0..24u8 {
         let f = Frame::ip(&[10, 0, 0, flow], &[10, 0, 1, 1], tcp(4));
@@ -252,7 +302,7 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
             Destination::Tir(0x2000),
         ],
     };
-    b.d.rx.steering.set_entry(0x8000, 0, e).unwrap();
+    b.d.rx.paths.change().steering.set_entry(0x8000, 0, e).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(9))), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 0);
@@ -314,14 +364,14 @@ fn statuses_are_the_firmwares() {
     let rqt = b.d.create_rqt(vec![b.rqn]).unwrap();
     let indirect = TirContext { dispatch: Dispatch::Indirect(rqt), ..TirContext::direct(0) };
     let tir = b.d.create_tir(indirect).unwrap();
-    assert_eq!(b.d.rx.tirs.find(tir).map(|t| t.ctx), Ok(indirect));
+    assert_eq!(b.d.rx.paths.tirs.find(tir).map(|t| t.ctx), Ok(indirect));
     assert_eq!(b.d.destroy_rqt(rqt), Err(BadResourceState));
     assert_eq!(b.d.create_tir(TirContext::direct(1)), Err(BadResource));
     b.d.destroy_tir(tir).unwrap();
     b.d.destroy_rqt(rqt).unwrap();
     assert_eq!(b.d.destroy_rq(b.rqn), Err(BadResourceState), "a TIR sends frames to it");
     assert_eq!(b.d.destroy_tir(0x2000), Err(BadResourceState), "an entry sends frames to it");
-    b.d.rx.steering.delete_entry((0x8000, 0)).unwrap();
+    b.d.rx.paths.change().steering.delete_entry((0x8000, 0)).unwrap();
     b.d.destroy_tir(0x2000).unwrap();
     b.d.destroy_rq(b.rqn).unwrap();
     assert_eq!(b.d.query_rq(b.rqn), Err(BadResource));
