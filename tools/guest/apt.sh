@@ -224,6 +224,20 @@ merged() {
     for d in bin lib sbin lib64; do ln -s "usr/$d" "$1/$d"; done
 }
 
+# The beginning of a script that builds in the tree "$1", in a namespace of its own. Devices are
+# bound one by one and read-only: root's tools may unlink their output or change its mode, and that
+# must not reach the machine's /dev/null.
+# shellcheck disable=SC2016,SC2034 # for the inner shell, in scripts that source this
+devices='
+    mount -t tmpfs -o mode=755 tmpfs "$1/dev"
+    for node in null zero full random urandom; do
+        : >"$1/dev/$node"
+        mount --bind "/dev/$node" "$1/dev/$node"
+        mount -o remount,bind,ro,nosuid,noexec "$1/dev/$node"
+    done
+    ln -s /proc/self/fd "$1/dev/fd"
+'
+
 # Complete: apt's own files go, and the directory takes its name.
 finish() {
     rm -rf "$apt"

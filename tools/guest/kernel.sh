@@ -199,8 +199,8 @@ done
 [ ! -e "$build/driver/dmaengine.h" ] || cp "$build/driver/dmaengine.h" "$build/dmaengine.h"
 say "building drivers with Debian's cross compiler"
 # shellcheck disable=SC2016 # for the inner shell
-unshare --map-root-user --mount sh -c '
-    mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" &&
+unshare --map-root-user --mount sh -ec "$devices"'
+    mount --rbind /proc "$1/proc"
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" /usr/bin/make -s \
         -C "/usr/src/linux-headers-$2" M=/driver ARCH="$3" CROSS_COMPILE="$4-" modules
 ' sh "$build" "$abi" "$kernel_arch" "$triple" >&2

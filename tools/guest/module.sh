@@ -42,8 +42,8 @@ brought() (
 )
 build=$(brought)
 # shellcheck disable=SC2016 # for the inner shell
-unshare --map-root-user --mount sh -c '
-    mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" &&
+unshare --map-root-user --mount sh -ec "$devices"'
+    mount --rbind /proc "$1/proc"
     mount -t tmpfs tmpfs "$1/driver" && cp -R "$3"/. "$1/driver" && cd / &&
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" /usr/bin/make -s \
         -C "/usr/src/linux-headers-$2" M=/driver modules && cp "$1"/driver/*.ko "$4"

@@ -35,8 +35,9 @@ brought() (
 tree=$(brought)
 cp "$fragment" "$out/fragment"
 # shellcheck disable=SC2016 # for the inner shell
-unshare --map-root-user --mount sh -c '
-    mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" && mount --bind "$3" "$1/out" &&
+unshare --map-root-user --mount sh -ec "$devices"'
+    mount --rbind /proc "$1/proc"
+    mount --bind "$3" "$1/out"
     cd / && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin KBUILD_BUILD_TIMESTAMP=2020-01-01 \
         KBUILD_BUILD_USER=doorbell KBUILD_BUILD_HOST=doorbell chroot "$1" /bin/sh -ec "
         cd /usr/src/linux-source-$2
