@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Steps of 50 ms in which something appears.
 const APPEARS: u32 = 60 * 20;
@@ -37,20 +37,34 @@ pub struct Guest<'a> {
 /// The word in front of a line of the shell in virtual time.
 const RUN: &str = "run ";
 
-/// Waits for the plug-in's connection. `None` if QEMU has ended before.
-fn accepted(listening: &UnixListener, qemu: &mut ChildGuard) -> io::Result<Option<UnixStream>> {
-    listening.set_nonblocking(true)?;
+/// Waits for the plug-in's connection. `None` if QEMU has ended before. `stop` ends the wait.
+fn accepted(
+    listening: &UnixListener,
+    qemu: &mut ChildGuard,
+    patience: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<UnixStream>, Error> {
+    let failed = |e| Error::io("the plug-in's socket")(e);
+    listening.set_nonblocking(true).map_err(failed)?;
+    let until = Instant::now() + patience;
     loop {
         match listening.accept() {
             Ok((socket, _)) => {
-                socket.set_nonblocking(false)?;
+                socket.set_nonblocking(false).map_err(failed)?;
                 return Ok(Some(socket));
             }
-            Err(e) if e.kind() == ErrorKind::WouldBlock && qemu.ended()?.is_none() => {
-                std::thread::sleep(Duration::from_millis(5));
+            Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(failed(e)),
+            Err(_) if stop() => return Err(Error::Interrupted),
+            Err(_) if qemu.ended().map_err(Error::io("QEMU"))?.is_some() => return Ok(None),
+            Err(_) if Instant::now() > until => {
+                let seconds = patience.as_secs();
+                let what = format!(
+                    "the plug-in did not connect for {seconds} s, and QEMU was stopped (--timeout \
+                     allows more)"
+                );
+                return Err(Error::Guest { what, console: String::new() });
             }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(e) => return Err(e),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }
@@ -75,6 +89,17 @@ fn printed(file: &Path, asks: UnixStream) -> io::Result<impl FnMut() -> Option<V
             return Some(all);
         }
     })
+}
+
+/// Adds QEMU's own words, which say more than a silent console.
+fn with_words(e: Error, log: &Kept) -> Error {
+    match e {
+        Error::Guest { what, console } => {
+            let console = format!("{console}\n{}", log.last_words());
+            Error::Guest { what, console: console.trim().to_owned() }
+        }
+        other => other,
+    }
 }
 
 /// Returns true if the words with which a guest asks for a line have come.
@@ -107,9 +132,9 @@ impl<'a> Guest<'a> {
             unreachable!("all three are pipes");
         };
         let log = Kept::follow(words, errors, log, "QEMU");
-        let socket = listening.map(|listening| accepted(&listening, &mut qemu)).transpose();
-        let socket = socket.map_err(Error::io("the plug-in's socket"))?.flatten();
-        let console = match socket {
+        let connected = |listening| accepted(&listening, &mut qemu, patience, stop);
+        let socket = listening.map(connected).transpose().map_err(|e| with_words(e, &log))?;
+        let console = match socket.flatten() {
             None => Console::new((Box::new(input), ""), console::kept(output, said), patience),
             Some(socket) => {
                 let asks = socket.try_clone().and_then(|asks| printed(&said_in, asks));
@@ -145,14 +170,7 @@ impl<'a> Guest<'a> {
     /// Waits for the next message.
     pub(crate) fn message(&mut self) -> Result<Message, Error> {
         let found = self.console.message(&mut self.qemu, self.stop);
-        // QEMU's own words say more than a silent console.
-        found.map_err(|e| match e {
-            Error::Guest { what, console } => {
-                let console = format!("{console}\n{}", self.log.last_words());
-                Error::Guest { what, console: console.trim().to_owned() }
-            }
-            other => other,
-        })
+        found.map_err(|e| with_words(e, &self.log))
     }
 
     /// Runs a line of the shell, and returns what it printed. A line that fails is an error.
@@ -200,3 +218,6 @@ impl<'a> Guest<'a> {
         self.qemu.wait(self.patience).map(drop).map_err(Error::io("QEMU"))
     }
 }
+
+#[cfg(test)]
+mod tests;
