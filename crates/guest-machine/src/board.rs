@@ -37,6 +37,8 @@ pub struct Counts {
     /// Time from a request's first bit to its answer's last at the peer, since then. A frame that
     /// comes back is an answer.
     pub answers: Histogram,
+    /// TCP segments that the peer's host has sent again.
+    pub sent_again: u64,
 }
 
 /// Activity of the peer by itself.
@@ -222,6 +224,7 @@ impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>>
             sent: peer.sent,
             offered: peer.offered,
             answers: peer.answers.clone(),
+            sent_again: peer.station.sent_again(),
         }
     }
 

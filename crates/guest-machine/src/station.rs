@@ -14,6 +14,8 @@ use smoltcp::socket::{icmp, tcp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame};
 use smoltcp::wire::{EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpCidr};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 /// An Ethernet address and an IP address.
@@ -95,6 +97,40 @@ impl phy::TxToken for Leaving<'_> {
         self.0.leaving.push(frame);
         result
     }
+}
+
+/// The host's TCP segments: how far each connection has got, and those that were sent again.
+#[derive(Default)]
+struct Segments {
+    /// The sequence number behind the last byte of a connection, by its ports.
+    ends: HashMap<[u16; 2], TcpSeqNumber>,
+    again: u64,
+}
+
+impl Segments {
+    /// Notes a frame of the host.
+    fn note(&mut self, frame: &[u8]) {
+        let Some((ports, begin, len, is_new)) = segment(frame).filter(|s| s.2 > 0) else { return };
+        let end = begin + len;
+        match self.ends.get_mut(&ports).filter(|_| !is_new) {
+            Some(last) if begin < *last => {
+                self.again += 1;
+                *last = end.max(*last);
+            }
+            _ => _ = self.ends.insert(ports, end),
+        }
+    }
+}
+
+/// Returns of a TCP segment its ports, its first sequence number, how many it takes, and whether it
+/// is a connection's first.
+fn segment(frame: &[u8]) -> Option<([u16; 2], TcpSeqNumber, usize, bool)> {
+    let frame = EthernetFrame::new_checked(frame).ok()?;
+    let packet = Ipv4Packet::new_checked(frame.payload()).ok()?;
+    let is_tcp =
+        frame.ethertype() == EthernetProtocol::Ipv4 && packet.next_header() == IpProtocol::Tcp;
+    let tcp = TcpPacket::new_checked(packet.payload()).ok().filter(|_| is_tcp)?;
+    Some(([tcp.src_port(), tcp.dst_port()], tcp.seq_number(), tcp.segment_len(), tcp.syn()))
 }
 
 /// Returns a new connection's end.
@@ -212,6 +248,7 @@ pub(crate) struct Station {
     closing: Vec<SocketHandle>,
     iperf3: iperf3::Server,
     asking: Option<Asking>,
+    segments: Segments,
     /// The last requests were answered.
     pub(crate) answered: bool,
     /// The local port of the next connection.
@@ -242,6 +279,7 @@ impl Station {
             closing: Vec::new(),
             iperf3,
             asking: None,
+            segments: Segments::default(),
             answered: true,
             port: 49152,
             known: Time::ZERO,
@@ -273,6 +311,11 @@ impl Station {
         let guest = self.guest.1;
         self.asking = Some(Asking { guest, over, requests, number: 0, asked: None, next: at });
         self.next = at;
+    }
+
+    /// Returns how many TCP segments the host has sent again.
+    pub(crate) fn sent_again(&self) -> u64 {
+        self.segments.again
     }
 
     /// Returns true while requests are under way.
@@ -319,6 +362,7 @@ impl Station {
             self.interface.poll(now, &mut self.nic, &mut self.sockets);
             let mut went = !self.nic.leaving.is_empty();
             for frame in self.nic.leaving.drain(..) {
+                self.segments.note(&frame);
                 wire.send(at, &frame);
             }
             went |= self.iperf3.step(&mut self.sockets, &mut self.closing);

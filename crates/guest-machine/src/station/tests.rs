@@ -26,6 +26,8 @@ struct Pair {
     now: Time,
     /// Frames in both directions.
     frames: u64,
+    /// Frames to the guest, from now on, that come before one that is lost.
+    lost_behind: Option<u64>,
 }
 
 impl Pair {
@@ -44,6 +46,7 @@ impl Pair {
             sockets: SocketSet::new(Vec::new()),
             now: Time::ZERO,
             frames: 0,
+            lost_behind: None,
         };
         pair.guest(Some(introduction(OWN, GUEST)));
         pair
@@ -72,8 +75,16 @@ impl Pair {
         if let Some(frame) = self.to_station.land_by(self.now) {
             self.station.receive(self.now, &frame, &mut self.to_guest, &mut self.answers);
         }
-        let came = self.to_guest.land_by(self.now);
+        let mut came = self.to_guest.land_by(self.now);
         self.frames += u64::from(came.is_some());
+        if came.is_some()
+            && let Some(before) = self.lost_behind.take()
+        {
+            match before.checked_sub(1) {
+                Some(left) => self.lost_behind = Some(left),
+                None => came = None,
+            }
+        }
         self.guest(came);
         self.now < until
     }
@@ -129,15 +140,11 @@ fn an_echo_takes_the_wire_both_ways() {
     assert_eq!(pair.frames, 6);
 }
 
-#[test]
-fn requests_over_tcp_are_answered_or_missed() {
-    let mut pair = Pair::new();
-    // Nobody listens: the guest's stack refuses.
-    pair.ask(Requests { tcp: true, count: 2, size: 64 });
-    assert!(!pair.station.answered);
+/// Has the station ask four times over TCP, and a server of the guest answer.
+fn echo(pair: &mut Pair) {
     let server = pair.socket(None);
     pair.station.ask(pair.now, Requests { tcp: true, count: 4, size: 64 });
-    let until = pair.now + Span::from_ms(100);
+    let until = pair.now + Span::from_ms(2_000);
     while pair.station.is_asking() && pair.step(until) {
         let socket = pair.tcp(server);
         if socket.can_recv() {
@@ -147,6 +154,15 @@ fn requests_over_tcp_are_answered_or_missed() {
             pair.guest(None);
         }
     }
+}
+
+#[test]
+fn requests_over_tcp_are_answered_or_missed() {
+    let mut pair = Pair::new();
+    // Nobody listens: the guest's stack refuses.
+    pair.ask(Requests { tcp: true, count: 2, size: 64 });
+    assert!(!pair.station.answered);
+    echo(&mut pair);
     assert!(pair.station.answered);
     // 54 bytes of headers each way.
     let both = crosses(118) + crosses(118);
@@ -225,6 +241,22 @@ fn iperf3_sends_and_receives() {
     let received = iperf3(&mut pair, true, 1 << 20, 50_002);
     assert_eq!(received["streams"][0]["bytes"], 1 << 20);
     assert!(pair.frames > 2 * (1 << 20) / 8960);
+}
+
+#[test]
+fn segments_that_are_sent_again_are_counted() {
+    let mut pair = Pair::new();
+    echo(&mut pair);
+    iperf3(&mut pair, true, 1 << 20, 50_000);
+    assert_eq!(pair.station.sent_again(), 0);
+    // The first request, behind SYN and ACK. TCP waits for a second before it sends again, which is
+    // as long as the station waits for an answer.
+    pair.lost_behind = Some(2);
+    echo(&mut pair);
+    assert!(pair.lost_behind.is_none() && !pair.station.answered);
+    let until = pair.now + Span::from_ms(100);
+    while pair.step(until) {}
+    assert_eq!(pair.station.sent_again(), 1);
 }
 
 #[test]

@@ -119,8 +119,11 @@ fn iperf_both_ways(rig: &mut Rig) {
     // Each byte crossed the wire, in segments of at most 1460 bytes.
     let least = (32 << 20) / 1460;
     assert!(sent > least && came > least, "32 MiB each way");
-    // A driver that waits for a lost interrupt sends again.
-    assert!(!rig.is_virtual() || again == 0, "{again} of {all} segments were sent again");
+    if rig.is_virtual() {
+        // A driver that waits for a lost interrupt sends again, and the peer what a driver lost.
+        let both = [again, added["peer_sent_again"]];
+        assert_eq!(both, [0; 2], "segments sent again, by the guest and by the peer");
+    }
     rig.quiet(&[]);
 }
 
@@ -218,6 +221,8 @@ fn flow_control(rig: &mut Rig) {
         "      without, {without:.1} % missed; with {pauses} pause frames {missed} of {arrived}, \
          {late} after a pause ran out"
     );
+    // A guest under TCG takes fewer frames a second than come here.
+    assert!(pauses > 0, "the flood leads to pauses");
     assert_eq!(missed, late, "pause frames are obeyed");
     rig.while_up("ethtool -A eth0 autoneg on || true");
     rig.while_up("ethtool -G eth0 rx 256 || true");
@@ -230,9 +235,13 @@ fn offloads_off_and_on(rig: &mut Rig) {
     rig.while_up(
         "ethtool -K eth0 tso off gso off tx off rx off sg off || ethtool -K eth0 tx off sg off",
     );
+    let was = segments(&rig.run("cat /proc/net/snmp"));
     rig.iperf("-n 16M");
+    let [_, again] = segments(&rig.run("cat /proc/net/snmp"));
     let added = rig.counts().since(&before);
     assert_eq!(added["device_large_sends"], 0, "large sends without TSO");
+    // The peer drops a segment whose checksum is wrong, and then it is sent again.
+    assert_eq!(again - was[1], 0, "segments sent again");
     rig.while_up(
         "ethtool -K eth0 sg on tx on rx on tso on gso on || ethtool -K eth0 tx on sg on || true",
     );

@@ -45,6 +45,7 @@ impl Numbers {
                 (Some(name), _) => name.to_owned(),
                 (_, Some(name)) => format!("device_{name}"),
                 _ if name == "offered.frames" => "arrived_frames".to_owned(),
+                _ if name == "sent_again" => "peer_sent_again".to_owned(),
                 _ => return None,
             };
             Some((name, value.parse().ok()?))

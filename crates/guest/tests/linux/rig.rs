@@ -239,6 +239,14 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Fails if frames left by an offload with a wrong checksum. Each device counts them.
+    #[track_caller]
+    fn checksums(&self) {
+        assert_eq!(self.device["wire_bad_checksums"], 0, "checksums on the wire");
+    }
+}
+
 /// Starts a server of a device with a new directory.
 #[track_caller]
 pub(crate) fn serve(device: &Device, directory: &Path, arguments: &str) -> Server {
@@ -487,17 +495,20 @@ impl Rig {
         (directory, server)
     }
 
-    /// Ends guest and server. Fails if the TAP device lost frames, or, in the short run, if the
-    /// capture does not hold what the ledger has, or checksums on the wire are wrong; then it is
-    /// removed.
+    /// Ends guest and server. Fails if a frame left by an offload with a wrong checksum, if the TAP
+    /// device lost frames, or, in the short run, if the capture does not hold what the ledger has,
+    /// or checksums in it are wrong; then it is removed.
     pub(crate) fn bill(&mut self) -> Report {
         if self.is_virtual() {
             let all = self.at_rest();
             self.guest.power_off();
-            return Report::of_machine(&all);
+            let report = Report::of_machine(&all);
+            report.checksums();
+            return report;
         }
         self.guest.power_off();
         let report = Report::of(self.server());
+        report.checksums();
         assert_eq!(report.ledger["uplink_dropped"], 0, "frames lost at the TAP");
         if !long() {
             let file = self.directory.join("wire.pcapng");

@@ -8,7 +8,9 @@
 //! The host listens on a socket. When the guest asks, the machine's counts are written to the file
 //! `counts` beside those of the words, and the host gets a line of its own, [`ASKS`]. It answers
 //! with commands, a line each: any of `cable out`, `cable in`, `frame HEXADECIMAL` for a frame of
-//! the peer, and then `run LINE`. A host that has gone has the guest end.
+//! the peer, and then `run LINE`. A host that goes while it is asked has the guest power off. One
+//! that had gone before (the line cannot be written: EPIPE), or that answers with anything else,
+//! has QEMU end with an error.
 
 use super::words::{LONGEST, START, text};
 use doorbell_guest_machine::Board;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 const ASKS: &[u8] = b"?\n";
 /// Characters that the guest gets with one look. Of a line's last ones at least one is a newline.
 const PART: usize = LONGEST - 1;
-/// The line of a guest whose host has gone.
+/// The line of a guest whose host goes while it is asked.
 const END: &str = "poweroff -f";
 
 /// The conversation.

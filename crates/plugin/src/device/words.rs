@@ -231,6 +231,7 @@ pub(super) fn text(line: &str, board: &dyn Board) -> String {
     counts.calls.iter().for_each(|(name, n)| put("ledger.", name, *n));
     counts.device.iter().for_each(|(name, n)| put("device.", name, *n));
     put("", "dropped", counts.dropped);
+    put("", "sent_again", counts.sent_again);
     for (group, seen) in [("sent.", counts.sent), ("offered.", counts.offered)] {
         put(group, "frames", seen.frames);
         if let Some((first, last)) = seen.span {
