@@ -7,7 +7,7 @@ use crate::device::{Device, Reached};
 use crate::emulator::Parts;
 use crate::guest::Guest;
 pub(crate) use crate::guest::awaited;
-use crate::instructions::{Counter, Event, Executed, Symbols};
+use crate::instructions::{Counter, Event, Executed, Snapshot, Symbols};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, MAC, TAP};
 use crate::origin::Origin;
@@ -74,6 +74,8 @@ pub struct Measured {
     pub counts: Counts,
     /// The instructions that the guest executed.
     pub executed: Option<Executed>,
+    /// The instructions that it had executed before `begin`.
+    pub before_begin: Option<u64>,
     /// Time between `begin` and `end`, on this machine or of the guest in virtual time.
     pub elapsed: Duration,
     /// Times and rates in virtual time.
@@ -232,7 +234,7 @@ struct Window {
     counts: Counts,
     /// Frames on the wire, in both directions, if this side sees them.
     frames: Option<u64>,
-    executed: Option<crate::instructions::Snapshot>,
+    executed: Option<Snapshot>,
 }
 
 impl Session<'_> {
@@ -572,6 +574,7 @@ fn measured(
     let counts = now.counts.since(&begun.counts);
     let frames = now.frames.zip(begun.frames).map(|(now, then)| now - then);
     let packets = Claim::of(name, claimed)?.held(name, frames.filter(|_| on_wire), output)?;
+    let before_begin = begun.executed.as_ref().map(Snapshot::instructions);
     let executed = match (begun.executed, now.executed) {
         (Some(a), Some(b)) => Some(b.since(&a)),
         _ => None,
@@ -582,6 +585,7 @@ fn measured(
         frames: frames.unwrap_or(0),
         counts,
         executed,
+        before_begin,
         elapsed,
         timed: None,
         output: output.trim().to_owned(),

@@ -190,6 +190,7 @@ fn measured(
         frames,
         counts: counts(ended).since(&counts(begun)),
         executed,
+        before_begin: begun.snapshot.as_ref().map(Snapshot::instructions),
         elapsed: window,
         timed: Some(Timed {
             window,

@@ -118,6 +118,9 @@ pub(super) struct Run {
     /// that they call.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) inside: BTreeMap<String, Inside>,
+    /// The instructions that the guest executed before `begin`: its boot, and workloads before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before_begin: Option<u64>,
     /// The time that this machine took, which says nothing about another machine; in virtual time
     /// the guest's.
     pub(super) elapsed_s: f64,
@@ -376,6 +379,7 @@ impl Run {
             per_poll: of(&|p| by_call(p, driver, Event::Poll)),
             functions: profile.as_ref().map(|p| functions(p, packets)).unwrap_or_default(),
             inside: profile.as_ref().map(inside).unwrap_or_default(),
+            before_begin: m.before_begin,
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
             boots: None,
             timed: m.timed.as_ref().map(|t| Timed {

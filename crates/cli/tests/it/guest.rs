@@ -125,6 +125,10 @@ fn boots_in_virtual_time_are_equal() {
     drop(busy);
     assert_eq!(alone, beside);
     let [sent, received] = [&alone["runs"][0], &alone["runs"][1]];
+    // A boot, and behind it the first workload too, with a call to send for each of its packets.
+    let before = [sent, received].map(|run| run["before_begin"].as_u64().unwrap());
+    let sending = 6400.0 * number(sent, "instructions", "driver_transmit");
+    assert!((before[1] - before[0]) as f64 > sending && before[0] > 100_000_000, "{before:?}");
     // Each frame crossed the wire once.
     assert_eq!(number(sent, "ledger", "wire_frames"), 6400.0);
     assert_eq!(received["frames"], 3200);

@@ -277,6 +277,11 @@ impl Snapshot {
         }
     }
 
+    /// Returns all instructions that the guest has executed.
+    pub fn instructions(&self) -> u64 {
+        self.work.values().chain([&self.unlisted]).map(|work| work.instructions).sum()
+    }
+
     fn inside_since(&self, earlier: &Snapshot) -> Vec<Inside> {
         let none = Inside::default();
         let before = |n: usize| earlier.inside.get(n).unwrap_or(&none);

@@ -142,6 +142,7 @@ proptest! {
         let head = [VERSION, 0, counts.len() as u64];
         let words: Vec<u64> = head.into_iter().chain(pairs).chain([NOT_COUNTED, 0]).collect();
         let snapshot = Snapshot::decode(&bytes(&words)).unwrap();
+        prop_assert_eq!(snapshot.instructions(), counts.values().sum::<u64>());
         prop_assert_eq!(snapshot.since(&Snapshot::default()), Executed::from_counts(counts));
         prop_assert_eq!(snapshot.since(&snapshot), Executed::default());
     }
