@@ -385,6 +385,7 @@ fn work(work: c_int, n: u32) -> Option<CpuWork> {
         Wake,
         Map,
         Unwritten,
+        Redirect,
     ];
     all.get(usize::try_from(work).ok()?).copied()
 }

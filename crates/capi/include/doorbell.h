@@ -90,7 +90,8 @@ enum {
 	DB_POLLED = 13,       /* a poll routine entered */
 	DB_WAKE = 14,         /* a stopped queue started again */
 	DB_MAP = 15,          /* a buffer mapped or unmapped */
-	DB_UNWRITTEN = 16     /* the place of a completion in a block, marked as taken */
+	DB_UNWRITTEN = 16,    /* the place of a completion in a block, marked as taken */
+	DB_REDIRECT = 17      /* a received frame handed to another port */
 };
 
 /* Flags of a db_frame. */

@@ -45,6 +45,7 @@ impl<H: Host> Firmware<H> for Yes {
             swp: true,
             striding: false,
             compression: None,
+            second_port: false,
         }
     }
     fn alloc_uar(&mut self, _: &mut H) -> Result<u32, CmdStatus> {

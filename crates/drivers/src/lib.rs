@@ -156,4 +156,7 @@ pub enum Verdict {
     Drop,
     /// It goes back to the wire from the page that it came in (`XDP_TX`).
     Send,
+    /// It leaves at another port, from that page (`XDP_REDIRECT`). Where there is none it is
+    /// dropped.
+    Redirect,
 }

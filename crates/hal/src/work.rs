@@ -82,6 +82,9 @@ work! {
     Map = "map",
     /// The place of a completion that stands in a block, marked as taken.
     Unwritten = "unwritten",
+    /// A received frame that a program hands to another port (`xdp_do_redirect`), without what the
+    /// driver of that port does.
+    Redirect = "redirect",
 }
 
 impl CpuWork {

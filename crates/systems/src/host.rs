@@ -145,6 +145,7 @@ const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [
     (WorkKind::Wake, "cpu.wake", ""),
     (WorkKind::Map, "cpu.map", ""),
     (WorkKind::Unwritten, "cpu.cqe_unwritten", ""),
+    (WorkKind::Redirect, "cpu.redirect", ""),
 ];
 
 /// Returns the prices of drivers' work.

@@ -32,6 +32,7 @@ use doorbell_sim::traffic::{Frames, arrivals::Meter};
 use doorbell_sim::{Watch, fault::FaultSchedule};
 use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, ReceiveKeys, RunKeys};
 use std::cell::RefCell;
+use std::iter;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -316,9 +317,10 @@ fn linked<Pr: Peer>(
     let mut channels = Vec::with_capacity(cores.len());
     for (i, &cores) in cores.iter().enumerate() {
         m.enter(cores[0]);
-        let config = DriverConfig { vector: i as u16, ..setup.driver };
+        let (vector, second) = (i as u16, setup.driver.second.map(|first| first + i as u16));
+        let config = DriverConfig { vector, second, ..setup.driver };
         let driver = Channel::open(&mut m, Rc::clone(&hca), &config)?;
-        let lines = vec![Interrupt::Message(i as u16)];
+        let lines = iter::once(vector).chain(second).map(Interrupt::Message).collect();
         channels.push(OpenQueue { driver, lines, cores });
     }
     Ok((m, hca, channels))
@@ -426,7 +428,8 @@ fn receiving(setup: &Setup) -> usize {
         ((1 << rq.log_size) + 2 * 64 + sent) * (rq.align as usize + 64 + 16)
     });
     let shared = setup.driver.rq.filter(|rq| rq.log_stride.is_some()).map_or(0, shared);
-    frames + shared + rings(setup) + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
+    let second = setup.driver.second.map_or(0, |_| rings(setup));
+    frames + shared + rings(setup) + second + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
 }
 
 /// Returns the host memory for the pages of a striding queue beyond those of its frames, for its

@@ -10,6 +10,7 @@ mod ibmvnic_adaptive;
 mod ibmvnic_limits;
 mod mlx5_function;
 mod mlx5_received;
+mod mlx5_redirected;
 mod mlx5_reordered;
 mod mlx5_together;
 mod offloads;

@@ -198,6 +198,7 @@ fn capabilities_arrive_as_the_device_has_them() {
             swp: min_inline != 1,
             striding: min_inline == 0,
             compression: (min_inline != 2).then_some(CompressionLayout::Basic),
+            second_port: min_inline == 3,
         };
         let mut h = Odd::host(Nic { caps, ..NIC }, Wrong::Nothing);
         let mut hca = Hca::open(&mut h).unwrap();

@@ -23,9 +23,15 @@ type Cpu = Reorder<Board>;
 type Channels = Vec<Channel<Rc<RefCell<Hca>>>>;
 
 /// Keeps the frames that come up. The program, if it is asked, decides by a frame's number.
-#[derive(Default)]
-struct Up {
+pub(crate) struct Up {
     packets: Vec<(Packet, bool)>,
+    program: fn(u32) -> Verdict,
+}
+
+impl Up {
+    pub(crate) fn with(program: fn(u32) -> Verdict) -> Up {
+        Up { packets: Vec::new(), program }
+    }
 }
 
 /// Returns what the program does with frame `n`.
@@ -43,19 +49,23 @@ impl Sink for Up {
     fn program<H: Host>(&mut self, h: &mut H, page: &Mapped, at: Range<u32>) -> Verdict {
         h.bytes_mut(page.buf(), at, |frame| {
             let n = u32::from_be_bytes(frame[46..50].try_into().unwrap());
-            if verdict(n) == Verdict::Send {
-                frame[46] = 0xff;
+            let verdict = (self.program)(n);
+            match verdict {
+                Verdict::Send => frame[46] = 0xff,
+                Verdict::Redirect => frame[46] = 0xfe,
+                Verdict::Pass | Verdict::Drop => {}
             }
-            verdict(n)
+            verdict
         })
     }
 }
 
-struct Bench {
-    h: Cpu,
+pub(crate) struct Bench {
+    pub(crate) h: Cpu,
     hca: Rc<RefCell<Hca>>,
-    channels: Channels,
-    mac: [u8; 6],
+    pub(crate) channels: Channels,
+    pub(crate) mac: [u8; 6],
+    pub(crate) program: fn(u32) -> Verdict,
 }
 
 impl Bench {
@@ -72,7 +82,7 @@ impl Bench {
         Bench::on(nic, order, queues, &config)
     }
 
-    fn on(nic: Nic, order: Order, queues: u16, config: &Config) -> Bench {
+    pub(crate) fn on(nic: Nic, order: Order, queues: u16, config: &Config) -> Bench {
         let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
         let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
         let rules = Rules::new(Settings::link(3, 16)).unwrap();
@@ -81,30 +91,34 @@ impl Bench {
         let mut h = Reorder::new(machine, order);
         let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
         let channels = (0..queues).map(|vector| {
-            let config = Config { vector, ..*config };
+            let second = config.second.map(|first| first + vector);
+            let config = Config { vector, second, ..*config };
             Channel::open(&mut h, Rc::clone(&hca), &config).unwrap()
         });
         let channels = channels.collect();
         let mac = hca.borrow().mac();
-        Bench { h, hca, channels, mac }
+        Bench { h, hca, channels, mac, program: verdict }
     }
 
     /// A frame arrives now. Returns whether the device took it.
-    fn arrives(&mut self, frame: &[u8]) -> bool {
+    pub(crate) fn arrives(&mut self, frame: &[u8]) -> bool {
         self.h.inner.outside(|d, bus, at| d.receive(bus, at, frame)) == RxVerdict::Yes
     }
 
     /// Runs the queues until nothing is due. Returns the frames that came up, with their queues.
-    fn run(&mut self) -> Vec<(usize, Vec<u8>, bool)> {
+    pub(crate) fn run(&mut self) -> Vec<(usize, Vec<u8>, bool)> {
         let mut all = Vec::new();
         for _ in 0..200 {
             (0..20).for_each(|_| self.h.relax());
-            for (i, channel) in self.channels.iter_mut().enumerate() {
-                let taken = self.h.inner.bus.platform_mut().take_message(i as u16);
-                if taken.is_none() || channel.interrupt(&mut self.h, i as u16) != Irq::Poll {
+            let queues = self.channels.len();
+            // Of two ports each channel has a vector.
+            for vector in 0..2 * queues as u16 {
+                let (i, h) = (usize::from(vector) % queues, &mut self.h);
+                let (channel, p) = (&mut self.channels[i], h.inner.bus.platform_mut());
+                if p.take_message(vector).is_none() || channel.interrupt(h, vector) != Irq::Poll {
                     continue;
                 }
-                let mut up = Up::default();
+                let mut up = Up::with(self.program);
                 let end = loop {
                     match channel.poll(&mut self.h, 4, &mut up) {
                         Poll::Again => {}
@@ -125,7 +139,7 @@ impl Bench {
         all
     }
 
-    fn close(self) -> Vec<doorbell_drivers::mlx5::Stats> {
+    pub(crate) fn close(self) -> Vec<doorbell_drivers::mlx5::Stats> {
         let Bench { mut h, hca, channels, .. } = self;
         let stats = channels.into_iter().map(|c| c.close(&mut h)).collect();
         Rc::into_inner(hca).unwrap().into_inner().close(&mut h);
@@ -137,7 +151,7 @@ impl Bench {
 }
 
 /// The frame of a flow, told from others by its payload.
-fn frame(mac: [u8; 6], flow: u16, n: u32) -> Vec<u8> {
+pub(crate) fn frame(mac: [u8; 6], flow: u16, n: u32) -> Vec<u8> {
     let mut f = udp(mac, [2, 0, 0, 0, 0, 9], 60 + n % 1000, false);
     f[..42][14..].copy_from_slice(&flow_headers(flow)[14..]);
     let len = f.len();
@@ -242,7 +256,7 @@ fn what_the_bus_does_not_take_away_is_lost_in_the_fifo() {
 }
 
 /// A page a frame, for a program.
-const PAGES: RqConfig = RqConfig { align: 4096, headroom: 256, xdp: true, ..SMALL_RQ };
+pub(crate) const PAGES: RqConfig = RqConfig { align: 4096, headroom: 256, xdp: true, ..SMALL_RQ };
 
 /// Frames that pass come up, those that are sent back leave as the program made them, in order, and
 /// pages go round: none is mapped for a frame but those that pass.
@@ -260,7 +274,7 @@ fn a_program_passes_drops_and_sends_frames_from_their_pages() {
             match verdict(n) {
                 Verdict::Pass => passed.push(f),
                 Verdict::Drop => {}
-                Verdict::Send => {
+                _ => {
                     f[46] = 0xff;
                     sent.push(f);
                 }
@@ -458,7 +472,7 @@ fn a_program_has_pages_of_shared_wqes() {
             match verdict(n) {
                 Verdict::Pass => passed.push(f),
                 Verdict::Drop => {}
-                Verdict::Send => sent += 1,
+                _ => sent += 1,
             }
             if n % 24 == 23 {
                 came.extend(b.run().into_iter().map(|c| c.1));

@@ -80,6 +80,7 @@ impl Config {
             swp: true,
             striding: false,
             compression: None,
+            second_port: false,
         },
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,

@@ -139,7 +139,7 @@ impl Mlx5 {
 
     /// Returns the time at which the last bit of the last frame leaves.
     pub fn wire_free(&self) -> Time {
-        self.pipe.wire_free
+        self.pipe.last_bit()
     }
 
     /// Drops what is in flight for a queue that was reset or destroyed.

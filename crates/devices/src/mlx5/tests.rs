@@ -36,10 +36,10 @@ use doorbell_layout::mlx5::command::{
     ManagePagesOut, Mkc, ModifyCqIn, ModifyNicVportIn, ModifyTirIn, NicVport, Numbered, Paos, Pmlp,
     Pmtu, Ppcnt, Ptys, QueryAdapterOut, QueryCqOut, QueryEqOut, QueryFteOut, QueryIssiOut,
     QueryMkeyOut, QueryNicVportIn, QueryNicVportOut, QueryQCounterIn, QueryQCounterOut, QueryRqOut,
-    QuerySqOut, QueryTirOut, QueryTisOut, Rqc, RqtIn, SetFteIn, SetIssiIn, Sqc, Tirc, TisIn, Tisc,
-    VportCounters, VportState, Wq, access, access_mode, cap_type, destination, flow_action,
-    init_segment, list_type, modify_cq, modify_tir, op, pages, paos, ppcnt, ptys, register,
-    vport_field,
+    QuerySqOut, QueryTirOut, QueryTisOut, Rqc, RqtIn, SECOND_PORT, SetFteIn, SetIssiIn, Sqc, Tirc,
+    TisIn, Tisc, VportCounters, VportState, Wq, access, access_mode, cap_type, destination,
+    flow_action, init_segment, list_type, modify_cq, modify_tir, op, pages, paos, ppcnt, ptys,
+    register, vport_field,
 };
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, MKEY_MASK_FREE, MTT_WRITE,

@@ -2,6 +2,7 @@
 
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
+use super::redirect::Second;
 use super::settings::{Config, Cqs, Stats};
 use super::{Answer, rq::Rq, session::max_wqebbs, sq::Sq};
 use crate::{Alarm, Driver, Irq, OpenError, Opened, Poll, Sink, Tx, check, common::both};
@@ -46,6 +47,8 @@ pub struct Channel<F> {
     others: Box<[Cq]>,
     rq: Option<Rq>,
     eq: Eq,
+    /// The channel of the second port on this core.
+    second: Option<Box<Second>>,
     fw: F,
     config: Config,
     objects: Objects,
@@ -54,7 +57,7 @@ pub struct Channel<F> {
 }
 
 /// Most CQEs handled in one poll (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
-const CQ_POLL_BUDGET: u32 = 128;
+pub(super) const CQ_POLL_BUDGET: u32 = 128;
 /// Bytes of the shortest receive buffer.
 const MIN_BUFFER: u32 = 64;
 /// log2 of the events in a ring.
@@ -106,6 +109,10 @@ impl<F> Channel<F> {
             check(!rq.xdp || c.cqs == Cqs::Five, "rq.xdp: the CQ of what it sends is missing")?;
             check(!rq.xdp || caps.min_inline == 0, "rq.xdp: the device wants headers inlined")?;
         }
+        if c.second.is_some() {
+            check(c.rq.is_some_and(|rq| rq.xdp), "second: no program redirects frames to it")?;
+            check(caps.second_port, "second: the device has one port")?;
+        }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
         // All memory before any object, so that running out of it needs no commands.
@@ -121,8 +128,16 @@ impl<F> Channel<F> {
             sq.release(h);
             release_queues(h, eq, cq, others);
         })?;
-        let (config, objects) = (*c, Objects::default());
-        let mut channel = Channel { sq, cq, others, rq, eq, fw, config, objects, reopening: false };
+        let second = Second::allocate(h, c, &caps, LOG_EQ);
+        let ((eq, cq, others, sq, rq), second) =
+            both((eq, cq, others, sq, rq), second, |(eq, cq, others, sq, rq)| {
+                rq.into_iter().for_each(|rq| rq.release(h));
+                sq.release(h);
+                release_queues(h, eq, cq, others);
+            })?;
+        let (config, objects, second) = (*c, Objects::default(), second.map(Box::new));
+        let mut channel =
+            Channel { sq, cq, others, rq, eq, second, fw, config, objects, reopening: false };
         let created = channel.create_objects(h, caps.min_inline);
         Ok(both(channel, created, |channel| _ = channel.close(h))?.0)
     }
@@ -130,6 +145,7 @@ impl<F> Channel<F> {
     /// Does the second half: requests interrupts.
     pub fn start<H: Host>(&mut self, h: &mut H) {
         self.arm(h);
+        self.arm_second(h);
     }
 
     /// Arms the EQ and, as Linux does, every CQ: a doorbell record and a register write each.
@@ -140,6 +156,12 @@ impl<F> Channel<F> {
         for cq in &mut self.others {
             cq.arm(h, page);
         }
+    }
+
+    /// Arms the channel of the second port, if there is one.
+    fn arm_second<H: Host>(&mut self, h: &mut H) {
+        let page = self.sq.page;
+        self.second.iter_mut().for_each(|second| second.arm(h, page));
     }
 
     /// Takes all events, and counts them at their CQs. Returns their number, and whether one was a
@@ -175,7 +197,7 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        let Channel { sq, cq, others, rq, eq, fw, config: c, objects, .. } = self;
+        let Channel { sq, cq, others, rq, eq, second, fw, config: c, objects, .. } = self;
         let uar = fw.alloc_uar(h)?;
         objects.uar = Some(uar);
         // No page of a BAR, whose registers have offsets of 32 bits, has a higher number.
@@ -218,6 +240,7 @@ impl<F> Channel<F> {
             uar,
             min_inline,
             internal: false,
+            second_port: false,
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
         objects.sqns.push(sq.sqn);
@@ -230,6 +253,12 @@ impl<F> Channel<F> {
             back.sqn = fw.create_sq(h, &SqContext { ring, dbr, cqn: cq.cqn, ..sqc })?;
             objects.sqns.push(back.sqn);
             fw.modify_sq(h, back.sqn, SqState::Reset, SqState::Ready)?;
+        }
+        if let (Some(redirect), Some(second)) =
+            (rq.as_mut().and_then(|rq| rq.redirect.as_mut()), second)
+        {
+            (redirect.sq.page, redirect.sq.lkey) = (sq.page, sq.lkey);
+            second.create(h, fw, objects, &mut redirect.sq, (&eqc, &cqc, &sqc))?;
         }
         if let (Some(striding), Some(cq)) =
             (rq.as_mut().and_then(|rq| rq.striding.as_mut()), others.get(OF_UMRS))
@@ -280,6 +309,7 @@ impl<F> Channel<F> {
             rq.release(h);
         }
         let stats = self.sq.release(h);
+        self.second.into_iter().for_each(|second| second.release(h));
         release_queues(h, self.eq, self.cq, self.others);
         stats
     }
@@ -326,11 +356,14 @@ impl<F> Channel<F> {
         if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) {
             Rq::drop_left(h, cq, &mut self.sq.stats);
             rq.restart(h);
-            if let Some(back) = &mut rq.back {
-                back.restart_all(h);
-                back.set_recovering(false);
+            // What came before the queues were destroyed may have been sent since.
+            rq.abandon_sent(h, &mut self.sq.stats);
+            for sq in rq.sends() {
+                sq.restart_all(h);
+                sq.set_recovering(false);
             }
         }
+        self.second.iter_mut().for_each(|second| second.restart(h));
         self.others.iter_mut().for_each(|cq| cq.restart(h));
         self.eq.restart(h);
         let min_inline = self.fw.caps(h).min_inline;
@@ -449,6 +482,95 @@ impl<F> Channel<F> {
         }
     }
 
+    /// Polls the first port's channel.
+    #[inline]
+    fn poll_first<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll
+    where
+        F: Firmware<H>,
+    {
+        h.charge(CpuWork::Poll);
+        self.sq.complete_lost(up);
+        let weight = budget;
+        let budget = budget.min(CQ_POLL_BUDGET);
+        let (mut cqes, mut packets) = (0, 0);
+        while cqes < budget {
+            let Some(tail) = self.cq.next(h) else { break };
+            cqes += 1;
+            packets += self.retire_one(h, tail, up);
+        }
+        if cqes > 0 {
+            self.sq.stats.cqes += u64::from(cqes);
+            h.charge(CpuWork::TxDone(packets));
+            self.cq.publish_ci(h);
+            self.sq.complete_bytes(h);
+            self.sq.wake_if_room(h);
+        }
+        let more = self.poll_receive(h, weight, up);
+        self.poll_others(h);
+        if cqes == budget || more {
+            return Poll::Again;
+        }
+        if self.reopening {
+            self.sq.give_up();
+            self.sq.abandon(h, up);
+            return Poll::Work;
+        }
+        if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first()) {
+            rq.sample(h, cq, &self.sq.stats);
+        }
+        self.arm(h);
+        if !self.sq.recovering() {
+            let works = self.rq.as_ref().is_some_and(|rq| rq.has_failed() || rq.decided.is_some());
+            return if works { Poll::Work } else { Poll::Idle };
+        }
+        if self.sq.is_flushed() {
+            self.sq.abandon(h, up);
+        }
+        Poll::Work
+    }
+
+    #[cold]
+    fn interrupt_of_second<H: Host>(&mut self, h: &mut H) -> Irq {
+        let Some(second) = &mut self.second else { return Irq::None };
+        let (events, completion) = second.take_events(h);
+        if events == 0 {
+            return Irq::None;
+        }
+        let stats = &mut self.sq.stats;
+        (stats.eqes, stats.interrupts) = (stats.eqes + u64::from(events), stats.interrupts + 1);
+        if !completion {
+            second.arm_events(h, self.sq.page);
+            return Irq::Handled;
+        }
+        second.scheduled = true;
+        Irq::Poll
+    }
+
+    /// Polls the channels that are on the poll list: the second port's first, because it was put
+    /// there while the first port's was polled.
+    #[inline(never)]
+    fn poll_ports<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll
+    where
+        F: Firmware<H>,
+    {
+        let Channel { second, rq, sq, .. } = self;
+        let Some(second) = second else { return Poll::Idle };
+        let scheduled = core::mem::take(&mut second.scheduled);
+        let first = core::mem::take(&mut second.first_scheduled) || !scheduled || self.reopening;
+        if scheduled && let Some((redirect, pages)) = rq.as_mut().and_then(Rq::redirected) {
+            second.poll(h, redirect, pages, &mut sq.stats);
+            if !self.reopening {
+                second.arm(h, sq.page);
+            }
+        }
+        if first {
+            let end = self.poll_first(h, budget, up);
+            self.second.iter_mut().for_each(|s| s.first_scheduled = end == Poll::Again);
+            return end;
+        }
+        if self.rq.as_ref().is_some_and(Rq::has_failed) { Poll::Work } else { Poll::Idle }
+    }
+
     fn retire_one<H: Host, S: Sink>(&mut self, h: &mut H, tail: CqeTail, up: &mut S) -> u32 {
         if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
             self.sq.stats.cqe_err += 1;
@@ -463,7 +585,7 @@ impl<F> Channel<F> {
 }
 
 /// Allocates the send queue's CQ and the others.
-fn allocate_cqs<H: Host>(
+pub(super) fn allocate_cqs<H: Host>(
     h: &mut H,
     c: &Config,
     caps: &Caps,
@@ -531,57 +653,24 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
 
     #[inline]
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
-        h.charge(CpuWork::Poll);
-        self.sq.complete_lost(up);
-        let weight = budget;
-        let budget = budget.min(CQ_POLL_BUDGET);
-        let (mut cqes, mut packets) = (0, 0);
-        while cqes < budget {
-            let Some(tail) = self.cq.next(h) else { break };
-            cqes += 1;
-            packets += self.retire_one(h, tail, up);
+        if self.second.is_some() {
+            cold_path();
+            return self.poll_ports(h, budget, up);
         }
-        if cqes > 0 {
-            self.sq.stats.cqes += u64::from(cqes);
-            h.charge(CpuWork::TxDone(packets));
-            self.cq.publish_ci(h);
-            self.sq.complete_bytes(h);
-            self.sq.wake_if_room(h);
-        }
-        let more = self.poll_receive(h, weight, up);
-        self.poll_others(h);
-        if cqes == budget || more {
-            return Poll::Again;
-        }
-        if self.reopening {
-            self.sq.give_up();
-            self.sq.abandon(h, up);
-            if let Some(rq) = &mut self.rq {
-                rq.abandon_sent(h, &mut self.sq.stats);
-            }
-            return Poll::Work;
-        }
-        if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first()) {
-            rq.sample(h, cq, &self.sq.stats);
-        }
-        self.arm(h);
-        if !self.sq.recovering() {
-            let works = self.rq.as_ref().is_some_and(|rq| rq.has_failed() || rq.decided.is_some());
-            return if works { Poll::Work } else { Poll::Idle };
-        }
-        if self.sq.is_flushed() {
-            self.sq.abandon(h, up);
-        }
-        Poll::Work
+        self.poll_first(h, budget, up)
     }
 
-    fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
+    fn interrupt(&mut self, h: &mut H, vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
+        if self.second.as_ref().is_some_and(|second| second.vector == vector) {
+            return self.interrupt_of_second(h);
+        }
         let (events, completion) = self.take_events(h);
         if events == 0 {
             return Irq::None;
         }
         self.sq.stats.interrupts += 1;
+        self.second.iter_mut().for_each(|second| second.first_scheduled |= completion);
         if completion {
             Irq::Poll
         } else {
@@ -597,9 +686,9 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if !self.reopening {
             self.moderate(h);
             self.recover_receive(h);
-            let back = self.rq.as_mut().and_then(|rq| rq.back.as_mut());
-            if let Some(back) = back.filter(|sq| sq.recovering() && sq.is_empty()) {
-                renew(h, &mut self.fw, back);
+            let sends = self.rq.iter_mut().flat_map(Rq::sends);
+            for sq in sends.filter(|sq| sq.recovering() && sq.is_empty()) {
+                renew(h, &mut self.fw, sq);
             }
         }
         if !self.sq.recovering() || !self.sq.is_empty() {

@@ -19,6 +19,8 @@ pub struct Objects {
     pub page_key: Option<u32>,
     /// Event queue.
     pub eqn: Option<u32>,
+    /// That of the second port's channel.
+    pub second_eqn: Option<u32>,
     /// Completion queues, the send queue's first.
     pub cqns: Vec<u32>,
     /// Send queues, that of packets first.

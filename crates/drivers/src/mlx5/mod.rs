@@ -15,6 +15,7 @@ mod command;
 mod cq;
 mod decompress;
 mod firmware;
+mod redirect;
 mod rq;
 mod session;
 mod settings;

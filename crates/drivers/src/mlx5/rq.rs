@@ -12,6 +12,7 @@
 //! the device, and counted.
 
 use super::cq::{Cq, ring_and_record};
+use super::redirect::Redirect;
 use super::settings::{Config, MBUF, Recycling, RqConfig, Stats};
 use super::sq::Sq;
 use super::strides::{self, Striding};
@@ -19,7 +20,9 @@ use crate::common::{both, discard, map_rx};
 use crate::{Sink, Verdict};
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::Range;
-use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory};
+use doorbell_hal::{
+    Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory,
+};
 use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, DBR_RECEIVE, FILLER, L3_OK, L4_OK, RqContext, RxCqe, STRIDE_BYTES, VLAN_STRIPPED,
 };
@@ -86,6 +89,17 @@ impl PageCache {
         }
     }
 
+    /// Maps and keeps a page that is not mapped, or releases it if there are enough.
+    pub(super) fn put_unmapped<H: Host>(&mut self, h: &mut H, page: Buf, s: &mut Stats) {
+        if self.latest.len() >= self.most[1] && self.ring.len() >= self.most[0] {
+            s.rx_cache_full += 1;
+            return h.release(page);
+        }
+        if let Some(page) = map_rx(h, page, Direction::Both, |_, _| true) {
+            self.put(h, page, s);
+        }
+    }
+
     pub(super) fn take<H: Host>(
         &mut self,
         h: &mut H,
@@ -125,13 +139,15 @@ pub(super) struct Rq {
     /// The buffer of each WQE that has one.
     buffers: Box<[Option<Mapped>]>,
     /// Pages between a program and a WQE.
-    pages: PageCache,
+    pub(super) pages: PageCache,
     /// The bytes of a frame on their way from a page that frames share.
     copied: Box<[u8]>,
     /// WQEs that frames share, if they do.
     pub(super) striding: Option<Striding>,
     /// The send queue of what the program sends.
     pub(super) back: Option<Sq>,
+    /// Frames that the program hands to the second port, if there is one.
+    pub(super) redirect: Option<Box<Redirect>>,
     /// Controller of the moderation, and its decision that the device does not have yet.
     dim: Option<NetDim>,
     pub(super) decided: Option<Setting>,
@@ -156,18 +172,21 @@ impl Rq {
         let Some(c) = &channel.rq else { return Ok(None) };
         let back =
             c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps, mpw_wqebbs)).transpose()?;
-        let striding = c.log_stride.map(|log| Striding::allocate(h, c.log_size, log)).transpose();
-        let (back, striding) = both(back, striding, |back| {
+        let redirect = channel.second.map(|_| Redirect::allocate(h, channel, caps, mpw_wqebbs));
+        let (back, redirect) = both(back, redirect.transpose(), |back| {
             let _ = back.map(|sq| sq.release(h));
         })?;
+        let sends = (back, redirect.map(Box::new));
+        let striding = c.log_stride.map(|log| Striding::allocate(h, c.log_size, log)).transpose();
+        let (sends, striding) = both(sends, striding, |sends| release_sends(h, sends))?;
         let bytes = match &striding {
             Some(s) => s.wqes() << strides::LOG_STRIDE,
             None => STRIDE << c.log_size,
         };
-        let parts = (back, striding);
-        let ((back, striding), (ring, dbr)) =
-            both(parts, ring_and_record(h, bytes), |(back, striding)| {
-                let _ = back.map(|sq| sq.release(h));
+        let parts = (sends, striding);
+        let (((back, redirect), striding), (ring, dbr)) =
+            both(parts, ring_and_record(h, bytes), |(sends, striding)| {
+                release_sends(h, sends);
                 striding.into_iter().for_each(|s| s.release(h));
             })?;
         let cyclic = if striding.is_some() { 0 } else { 1 << c.log_size };
@@ -182,6 +201,7 @@ impl Rq {
             copied: alloc::vec![0; if cyclic > 0 { 0 } else { 4096 }].into_boxed_slice(),
             striding,
             back,
+            redirect,
             dim: c.adaptive.then(|| NetDim::new(PROFILES, moderation::Direction::Rx)),
             decided: None,
             posted: 0,
@@ -333,6 +353,9 @@ impl Rq {
         }
         if let Some(back) = &mut self.back {
             back.announce_pages(h);
+        }
+        if let Some(redirect) = &mut self.redirect {
+            redirect.flush(h, &mut self.pages, s);
         }
         if taken > 0 {
             s.rx_cqes += u64::from(taken);
@@ -493,6 +516,12 @@ impl Rq {
         up: &mut S,
     ) -> Result<Mapped, Option<Mapped>> {
         let verdict = up.program(h, &page, frame.clone());
+        if verdict == Verdict::Redirect
+            && let Some(redirect) = &mut self.redirect
+        {
+            redirect.enqueue(h, (page, frame), &mut self.pages, s);
+            return Err(None);
+        }
         let unsent = match (verdict, &mut self.back) {
             (Verdict::Pass, _) => return Ok(page),
             (Verdict::Send, Some(back)) => back.send_page(h, page, frame),
@@ -504,7 +533,7 @@ impl Rq {
                 Err(None)
             }
             Err(page) => {
-                let dropped = u64::from(verdict == Verdict::Drop);
+                let dropped = u64::from(verdict != Verdict::Send);
                 s.rx_xdp_drop += dropped;
                 s.rx_xdp_tx_full += 1 - dropped;
                 Err(Some(page))
@@ -522,23 +551,9 @@ impl Rq {
         s: &mut Stats,
     ) -> u32 {
         let Some(back) = &mut self.back else { return 0 };
-        let (mut cqes, mut pages) = (0, 0);
-        while cqes < budget {
-            let Some(tail) = cq.next(h) else { break };
-            h.charge(CpuWork::Completion);
-            cqes += 1;
-            if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
-                s.cqe_err += 1;
-                back.set_recovering(true);
-            }
-            let kept = &mut self.pages;
-            pages += back.retire_pages(tail.wqe_counter.get(), |page| kept.put(h, page, s));
-        }
-        if cqes > 0 {
-            s.rx_xdp_tx_cqe += u64::from(cqes);
-            h.charge(CpuWork::TxDone(pages));
-            cq.publish_ci(h);
-        }
+        let kept = &mut self.pages;
+        let cqes = take_completions(h, (back, cq), budget, s, |h, page, s| kept.put(h, page, s));
+        s.rx_xdp_tx_cqe += u64::from(cqes);
         cqes
     }
 
@@ -551,9 +566,20 @@ impl Rq {
         }
     }
 
+    /// Returns the queues of what the program sends.
+    pub(super) fn sends(&mut self) -> impl Iterator<Item = &mut Sq> {
+        self.back.iter_mut().chain(self.redirect.iter_mut().map(|r| &mut r.sq))
+    }
+
+    /// Returns what the second port has to send, and where its pages go back to.
+    pub(super) fn redirected(&mut self) -> Option<(&mut Redirect, &mut PageCache)> {
+        Some((self.redirect.as_mut()?, &mut self.pages))
+    }
+
     /// Returns whether one of its queues is in error.
     pub(super) fn has_failed(&self) -> bool {
-        self.failed || self.back.as_ref().is_some_and(Sq::recovering)
+        let second = self.redirect.as_ref().is_some_and(|r| r.sq.recovering());
+        self.failed || second || self.back.as_ref().is_some_and(Sq::recovering)
     }
 
     /// Takes back the pages that the device will not send any more.
@@ -563,19 +589,56 @@ impl Rq {
         if let Some(back) = &mut self.back {
             back.abandon_pages(|page| kept.put(h, page, s));
         }
+        if let Some(redirect) = &mut self.redirect {
+            redirect.abandon(h, kept, s);
+        }
     }
 
-    /// Returns the counters of the queue of what the program sends.
+    /// Returns the counters of the queues of what the program sends.
     pub(super) fn sent(&self) -> Stats {
-        self.back.as_ref().map_or(Stats::default(), Sq::stats)
+        let sent = self.back.as_ref().map_or(Stats::default(), Sq::stats);
+        self.redirect.as_ref().map_or(sent, |redirect| sent.plus(&redirect.stats()))
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H) {
         self.restart(h);
         self.pages.release(h);
         self.striding.into_iter().for_each(|s| s.release(h));
-        let _ = self.back.map(|sq| sq.release(h));
+        release_sends(h, (self.back, self.redirect));
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
     }
+}
+
+fn release_sends<H: Host>(h: &mut H, (back, redirect): (Option<Sq>, Option<Box<Redirect>>)) {
+    let _ = back.map(|sq| sq.release(h));
+    redirect.into_iter().for_each(|redirect| redirect.release(h));
+}
+
+/// Takes up to `budget` completions of a send queue for pages from its CQ, and passes the pages to
+/// `put`. Returns how many completions there were.
+#[inline(always)]
+pub(super) fn take_completions<H: Host>(
+    h: &mut H,
+    (sq, cq): (&mut Sq, &mut Cq),
+    budget: u32,
+    s: &mut Stats,
+    mut put: impl FnMut(&mut H, Mapped, &mut Stats),
+) -> u32 {
+    let (mut cqes, mut pages) = (0, 0);
+    while cqes < budget {
+        let Some(tail) = cq.next(h) else { break };
+        h.charge(CpuWork::Completion);
+        cqes += 1;
+        if tail.op_own >> 4 == cqe_opcode::REQ_ERR {
+            s.cqe_err += 1;
+            sq.set_recovering(true);
+        }
+        pages += sq.retire_pages(tail.wqe_counter.get(), |page| put(h, page, s));
+    }
+    if cqes > 0 {
+        h.charge(CpuWork::TxDone(pages));
+        cq.publish_ci(h);
+    }
+    cqes
 }

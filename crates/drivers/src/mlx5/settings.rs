@@ -136,6 +136,10 @@ pub struct Config {
     pub bql: bool,
     /// MSI-X vector of the channel.
     pub vector: u16,
+    /// That of a channel of the second port on the same core, which frames leave by that a program
+    /// hands to that port ([`Verdict::Redirect`](crate::Verdict::Redirect)). It needs
+    /// [`RqConfig::xdp`] and a device with two ports.
+    pub second: Option<u16>,
 }
 
 impl Config {
@@ -151,6 +155,7 @@ impl Config {
         rq: None,
         bql: true,
         vector: 0,
+        second: None,
     };
 }
 
@@ -203,6 +208,15 @@ counters! {
         rx_xdp_tx_full: "Frames that it would have sent, but the queue for them had no room.",
         rx_xdp_tx_cqe: "CQEs of that queue.",
         rx_xdp_tx_inlnw: "Frames sent back that were copied into their WQE.",
+        rx_xdp_redirect: "Frames that the program handed to the second port.",
+        xdp_devmap_drops: "Frames among them that the port's XDP send queue did not take.",
+        tx_xdp_xmit: "Frames queued at the second port.",
+        tx_xdp_full: "Times that the queue there had no room.",
+        tx_xdp_mpwqe: "Sessions opened there.",
+        tx_xdp_inlnw: "Frames there that were copied into their WQE.",
+        tx_xdp_nops: "NOPs posted there.",
+        tx_xdp_err: "Frames too short for a WQE there.",
+        tx_xdp_cqes: "CQEs of that queue.",
         rx_cache_reuse: "Pages taken from those that the driver keeps.",
         rx_cache_empty: "Pages allocated because it kept none.",
         rx_cache_full: "Pages released because it kept enough.",

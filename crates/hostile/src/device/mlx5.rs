@@ -1,12 +1,13 @@
 //! The mlx5 driver, function and channel, on a NIC that lies: with and without sessions and a
 //! receive queue, short rings, and events of all its queues.
 
-use super::{Seen, Subject};
+use super::kind::{ALARM, POLL, RECEIVE, WAIT};
+use super::{Seen, Subject, step};
 use crate::fuzz::Seed;
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
 use doorbell_conformance::mlx5::{Backend, SMALL_RQ, machine};
 use doorbell_devices::mlx5::{Compress, Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, RqConfig, Sizing};
+use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, Recycling, RqConfig, Sizing};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::{Caps, CompressionLayout};
@@ -31,16 +32,35 @@ const SHARED: u8 = 0x80;
 const SHARED_RQ: RqConfig =
     RqConfig { log_size: 9, log_stride: Some(11), compression: true, ..SMALL_RQ };
 
+/// Bits of a shape with a program, which also hands frames to a second port.
+const PROGRAM: u8 = 0x18;
+
+fn has_program(shape: u8) -> bool {
+    shape & PROGRAM == PROGRAM
+}
+
 fn config(shape: u8) -> Config {
-    let cqs = [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3];
+    let cqs = [Cqs::Send, Cqs::Three, Cqs::Five, Cqs::Five][usize::from(shape >> 3 & 3)];
+    let mut rq = if shape & SHARED == 0 { SHARED_RQ } else { SMALL_RQ };
+    if has_program(shape) {
+        let recycling = if shape & 0x40 == 0 { Recycling::Cache } else { Recycling::Pool };
+        // A stride is a page, which a frame may fill.
+        let (log_stride, buffer) = match rq.log_stride {
+            Some(_) => (Some(12), 4096 - 256),
+            None => (None, rq.buffer),
+        };
+        rq =
+            RqConfig { buffer, log_stride, recycling, align: 4096, headroom: 256, xdp: true, ..rq };
+    }
     Config {
         mpwqe: shape & 1 == 0,
         sizing: if shape & 2 == 0 { Sizing::Padded } else { Sizing::Fit },
         log_sq: 6,
         log_cq: if shape & 4 == 0 { 6 } else { 2 },
         cqs,
-        rq: (cqs != Cqs::Send).then_some(if shape & SHARED == 0 { SHARED_RQ } else { SMALL_RQ }),
+        rq: (cqs != Cqs::Send).then_some(rq),
         vector: 1,
+        second: has_program(shape).then_some(2),
         ..Config::DEFAULT
     }
 }
@@ -72,7 +92,8 @@ impl Subject<System> for Adapter {
             if shape & 4 == 0 { CompressionLayout::Basic } else { CompressionLayout::Enhanced };
         let shared = shape & SHARED == 0;
         let caps = Caps {
-            min_inline: shape >> 5 & 3,
+            min_inline: if has_program(shape) { 0 } else { shape >> 5 & 3 },
+            second_port: has_program(shape),
             striding: shared,
             compression: shared.then_some(layout),
             ..Nic::CONNECTX.caps
@@ -131,5 +152,16 @@ pub fn attack(bytes: &[u8]) -> Seen {
 
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
-    super::seeds([0x88, 0x2f])
+    // Frames of all lengths to a program, from queues of both kinds.
+    let redirected = |shape: u8| {
+        let burst = (0..10).flat_map(|n| [step(RECEIVE, 0, 100 + n, 0)]);
+        let burst: Vec<[u8; 8]> = burst.chain([step(WAIT, 10, 500, 0)]).collect();
+        let poll = [step(POLL, 63, 0, 0), step(WAIT, 10, 500, 0)];
+        let steps = [&burst[..], &burst, &poll, &[step(ALARM, 0, 0, 0)], &burst].concat();
+        [&[shape, 0][..], steps.as_flattened()].concat()
+    };
+    let mut all = super::seeds([0x88, 0x2f]);
+    all.push(("redirected", redirected(PROGRAM | SHARED)));
+    all.push(("redirected_from_strides", redirected(PROGRAM | 0x41)));
+    all
 }

@@ -69,6 +69,7 @@ pub fn attack(input: &[u8]) -> Reached {
                 None,
                 Some(CompressionLayout::Enhanced),
             ][usize::from(shape >> 4 & 3)],
+            second_port: shape & 0x40 != 0,
             ..Config::CONNECTX.caps
         },
         compress: Compress { pressure: 0, wait: Span::from_us(5), most: 9 },

@@ -73,6 +73,8 @@ pub struct SqContext {
     pub min_inline: u8,
     /// A queue for internal operations: it has no transport interface, and executes UMRs.
     pub internal: bool,
+    /// It sends at the second port.
+    pub second_port: bool,
 }
 
 /// States of a send queue (`sqc.state`).
@@ -116,6 +118,9 @@ pub struct Caps {
     pub striding: bool,
     /// GENERAL `cqe_compression`; with `enhanced_cqe_compression`, in that layout.
     pub compression: Option<CompressionLayout>,
+    /// GENERAL `lag_tx_port_affinity`, with `num_lag_ports` of 2: a send queue's transport
+    /// interface names the port that it sends at.
+    pub second_port: bool,
 }
 
 /// Status of a firmware command (cmd.c `mlx5_cmd_status`).

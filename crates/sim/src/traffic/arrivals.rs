@@ -354,6 +354,8 @@ pub enum Program {
     Read,
     /// Exchanges the addresses of each frame, and sends it back.
     Send,
+    /// The same, but has it leave at another port.
+    Redirect,
 }
 
 /// The addresses of a frame.
@@ -439,14 +441,16 @@ impl Sink for Meter {
         if program != Program::Drop {
             h.look(page.buf(), start..start + ADDRESSES);
         }
-        if program != Program::Send {
-            return Verdict::Drop;
-        }
+        let verdict = match program {
+            Program::Drop | Program::Read => return Verdict::Drop,
+            Program::Send => Verdict::Send,
+            Program::Redirect => Verdict::Redirect,
+        };
         h.bytes_mut(page.buf(), start..start + ADDRESSES, |b| {
             let (to, from) = b.split_at_mut(ADDRESSES as usize / 2);
             to.swap_with_slice(from);
         });
-        Verdict::Send
+        verdict
     }
 }
 

@@ -63,12 +63,18 @@ pub(super) fn linked<Pr>(o: &RunStats, m: &Linked<Pr>, ring: u64) -> CrossCheck 
     // A queue that cannot be read loses the frame that found it so.
     let failed = ("of queues that failed", n.errors);
     b.less("frames in: device saw {}, device wrote or lost {}", [n.arrived, ended], failed);
-    let by_program = d.rx_xdp_drop + d.rx_xdp_tx_xmit + d.rx_xdp_tx_full;
+    let by_program = d.rx_xdp_drop + d.rx_xdp_tx_xmit + d.rx_xdp_tx_full + d.rx_xdp_redirect;
     let handed = d.rx_packets + d.rx_malformed + d.rx_left + by_program;
     // The driver does not get past a CQE that could not be written until the queue is made anew.
     let hidden = ("behind CQEs that were lost", o.totals.device.lost_entries * (ring + 1));
     let text = "frames in: device wrote {}, driver handed up or dropped {}";
     b.less(text, [n.packets, handed], hidden);
+    let redirected = [d.rx_xdp_redirect, d.tx_xdp_xmit + d.xdp_devmap_drops];
+    b.same(
+        "redirected: program handed on {}, second port took or dropped {}",
+        redirected[0],
+        redirected[1],
+    );
     b.none("receive: left in a queue {}", d.rx_left, ANY);
     b.none("receive: frames refused {}", refused, ANY);
     b.none("receive: queues failed {}", n.errors, ANY);

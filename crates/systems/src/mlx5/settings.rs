@@ -36,6 +36,9 @@ const PAGE: u32 = 4096;
 const OBJECT: u32 = 2368;
 const OBJECT_HEADROOM: u32 = 128;
 const OBJECT_FRAME: u32 = 2048;
+const REDIRECTS: Option<Program> = Some(Program::Redirect);
+/// Cores with a channel of each of two ports: half of the EQs.
+const MAX_REDIRECTING: u16 = 126;
 
 /// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
@@ -56,6 +59,14 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         if v.word("cpu.memory") == "below_4gib" { 64 << 20 } else { 4 << 30 },
     );
     let (d, r, (pcie, latencies)) = (QueueKeys::of(v), RunKeys::of(v), host::pcie(v));
+    let rq = receives(v)?;
+    let redirects = rq.is_some_and(|rq| rq.xdp) && ReceiveKeys::of(v).xdp == REDIRECTS;
+    if redirects && cores > MAX_REDIRECTING {
+        refuse!(
+            "`run.cores` is {cores}, but a core has a channel of each port with \
+             `driver.xdp=redirect`: {MAX_REDIRECTING} at most"
+        );
+    }
     Ok(Setup {
         host: HostConfig::of(v, Span::from_ms(15_000)),
         cores,
@@ -63,7 +74,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         latencies,
         bar,
         memory_base,
-        nic: nic(&NicKeys::of(v), cores),
+        nic: nic(&NicKeys::of(v), cores, redirects),
         driver: DriverConfig {
             mpwqe: d.mpwqe,
             sizing: d.sizing,
@@ -72,9 +83,10 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
             cq_period_us: r.moderation_period,
             cq_max_count: r.moderation_count,
             cqs: d.armed_cqs,
-            rq: receives(v)?,
+            rq,
             bql: StackKeys::of(v).bql,
             vector: 0,
+            second: redirects.then_some(cores),
         },
     })
 }
@@ -115,6 +127,9 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     }
     if xdp && v.word("nic.min_inline") != "none" {
         refuse!("`driver.xdp` needs a device that wants no headers inline: `nic.min_inline=none`");
+    }
+    if mempool && r.xdp == REDIRECTS {
+        refuse!("`driver.xdp=redirect` is Linux's: `driver.rx_recycling` is cache or pool then");
     }
     let strides = v.word("nic.striding") == "on" && r.striding;
     if mempool && strides {
@@ -211,12 +226,12 @@ words! {
     Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
     Option<Program> {
         "off" => None, "drop" => Some(Program::Drop), "read" => Some(Program::Read),
-        "tx" => Some(Program::Send),
+        "tx" => Some(Program::Send), "redirect" => Some(Program::Redirect),
     }
     Cqs { "1" => Self::Send, "3" => Self::Three, "5" => Self::Five }
 }
 
-fn nic(n: &NicKeys, cores: u16) -> Nic {
+fn nic(n: &NicKeys, cores: u16, second_port: bool) -> Nic {
     let mut nic = Nic {
         caps: Caps {
             enhanced_mpw: n.enhanced_mpw,
@@ -233,11 +248,12 @@ fn nic(n: &NicKeys, cores: u16) -> Nic {
             swp: true,
             striding: n.striding,
             compression: n.compression,
+            second_port,
         },
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
-        // One for each core's queue.
-        vectors: cores.max(Nic::CONNECTX.vectors),
+        // One for each core's queue, of each port.
+        vectors: (cores << u16::from(second_port)).max(Nic::CONNECTX.vectors),
         ..Nic::CONNECTX
     };
     take!(nic; n: fetch_chunk fetch_ahead refetch);

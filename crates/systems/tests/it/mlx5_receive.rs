@@ -116,7 +116,7 @@ proptest! {
         fifo in prop::sample::select(vec![16u32, 512]),
         lanes in prop::sample::select(vec![1u32, 4, 16]),
         pattern in prop::sample::select(vec!["even", "poisson"]),
-        xdp in prop::sample::select(vec!["off", "drop", "read", "tx"]),
+        xdp in prop::sample::select(vec!["off", "drop", "read", "tx", "redirect"]),
         ways in prop::sample::select(vec![0u32, 1, 11, 20]),
         policy in prop::sample::select(vec!["inclusive", "victim"]),
         striding in prop::sample::select(vec!["off", "on"]),

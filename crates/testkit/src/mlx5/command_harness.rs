@@ -479,8 +479,14 @@ impl<D: Device<RecordingPort>> CommandHarness<D> {
 
     /// A TIS in a transport domain.
     pub fn tis(&mut self, td: u32) -> Answer {
+        self.tis_at(td, 0)
+    }
+
+    /// The same, which names a port.
+    pub fn tis_at(&mut self, td: u32, port: u32) -> Answer {
         let mut m = TisIn::ZERO;
-        m.part_mut(TisIn::TISC).set(Tisc::TRANSPORT_DOMAIN, td);
+        let tisc = m.part_mut(TisIn::TISC);
+        tisc.set(Tisc::TRANSPORT_DOMAIN, td).set(Tisc::LAG_TX_PORT_AFFINITY, port);
         self.run(op::CREATE_TIS, 0, &m, &[])
     }
 

@@ -12,7 +12,8 @@ use alloc::boxed::Box;
 use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::CompressionLayout;
 use doorbell_layout::mlx5::command::{
-    CAP, CAP_LEN, CURRENT, EthCaps, FlowTableCaps, GeneralCaps, Numbered, cap_type, checksum,
+    CAP, CAP_LEN, CURRENT, EthCaps, FlowTableCaps, GeneralCaps, Numbered, SECOND_PORT, cap_type,
+    checksum,
 };
 
 /// log2 of objects of a kind.
@@ -47,6 +48,9 @@ impl Mlx5 {
                 .set(G::MINI_CQE_STRIDE_INDEX, self.cfg.caps.striding.into());
             c.set(G::ENHANCED_CQE_COMPRESSION, (layout == CompressionLayout::Enhanced).into());
             c.set(G::CQE_COMPRESSION_MAX_NUM, self.cfg.compress.most.into());
+        }
+        if self.cfg.caps.second_port {
+            c.set(G::LAG_TX_PORT_AFFINITY, 1).set(G::NUM_LAG_PORTS, SECOND_PORT);
         }
         c.set(G::CMDIF_CHECKSUM, if current { self.firmware.checksum } else { checksum::ENABLED });
         Box::from(&c.0[..])

@@ -6,7 +6,7 @@ use super::{super::device::Mlx5, answer, check, input, ring};
 use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{
     Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
-    QuerySqOut, Sqc, Wq, modify_cq, wq_type,
+    QuerySqOut, SECOND_PORT, Sqc, Tisc, Wq, modify_cq, wq_type,
 };
 use doorbell_layout::mlx5::receive::mini_format;
 use doorbell_layout::mlx5::{
@@ -156,9 +156,10 @@ impl Mlx5 {
             1 => Some(context.get(Sqc::TIS)),
             _ => return Err(CmdStatus::BadParam),
         };
-        if let Some(n) = tis {
-            self.tis.find(n)?;
-        }
+        let port = match tis {
+            Some(n) => self.tis.find(n)?.get(Tisc::LAG_TX_PORT_AFFINITY),
+            None => 0,
+        };
         let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), u64::from(WQEBB) << log_size)?;
         let on_chip: u32 = self.sqs.iter().map(|(_, sq)| 1 << sq.ctx.log_size).sum();
         fail_if(on_chip + (1 << log_size) > MAX_BLOCKS, CmdStatus::NoResources)?;
@@ -172,6 +173,7 @@ impl Mlx5 {
             uar: wq.get(Wq::UAR),
             min_inline: (context.get(Sqc::MIN_INLINE) as u8).max(least),
             internal: context.get(Sqc::REG_UMR) == 1,
+            second_port: port == SECOND_PORT,
         };
         let pd = wq.get(Wq::PD);
         self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT)

@@ -10,7 +10,7 @@ use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut,
-    TisIn, Tisc, access_mode,
+    SECOND_PORT, TisIn, Tisc, access_mode,
 };
 
 /// Counter sets: eight bits, and 0 is none.
@@ -117,6 +117,8 @@ impl Mlx5 {
     pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Answer<u32> {
         let context = *input::<TisIn>(bytes)?.part(TisIn::TISC);
         self.tds.find(context.get(Tisc::TRANSPORT_DOMAIN))?;
+        let most = if self.cfg.caps.second_port { SECOND_PORT } else { 0 };
+        check(context.get(Tisc::LAG_TX_PORT_AFFINITY) <= most)?;
         self.tis.insert(context, LIMIT)
     }
 

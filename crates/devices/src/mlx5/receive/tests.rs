@@ -330,6 +330,7 @@ impl Bench {
                     uar: self.uar,
                     min_inline: 0,
                     internal: false,
+                    second_port: false,
                 })
                 .unwrap();
             self.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();

@@ -359,3 +359,22 @@ fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
     });
     assert!(pages.take(1 << 14).last().unwrap() < 8192, "the BAR has 32 MiB");
 }
+
+/// A TIS names a port that there is. Others are refused, and the capabilities say how many there
+/// are.
+#[test]
+fn a_tis_names_a_port_of_the_card() {
+    let two = Config { caps: Caps { second_port: true, ..NIC.caps }, ..NIC };
+    for (nic, ports) in [(NIC, 0), (two, SECOND_PORT)] {
+        let mut c = CommandHarness::running(nic);
+        let td = c.alloc(op::ALLOC_TRANSPORT_DOMAIN);
+        for port in 0..16 {
+            let expected = if port <= ports { None } else { Some(CmdStatus::BadParam) };
+            assert_eq!(c.tis_at(td, port).status, expected, "port {port} of {ports}");
+        }
+        let mut general = GeneralCaps::ZERO;
+        general.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT)[..CAP_LEN]);
+        let affinity = general.get(GeneralCaps::LAG_TX_PORT_AFFINITY) == 1;
+        assert_eq!((affinity, general.get(GeneralCaps::NUM_LAG_PORTS)), (ports > 0, ports));
+    }
+}

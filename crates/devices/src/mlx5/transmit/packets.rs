@@ -128,9 +128,26 @@ impl<P: Port> Execution<'_, P> {
         self.counters.wire_bad_checksums += bad(verdict);
     }
 
-    /// Counts a frame and puts it on the wire.
+    /// Counts a frame and puts it on the wire of its queue's port.
     #[inline(always)]
     pub(super) fn sent(&mut self, whole_at: Time, len: usize) -> Time {
+        if self.sq.ctx.second_port {
+            cold_path();
+            return self.sent_at_second_port(whole_at, len);
+        }
+        self.sent_at_port(whole_at, len)
+    }
+
+    #[inline(never)]
+    fn sent_at_second_port(&mut self, whole_at: Time, len: usize) -> Time {
+        self.pipe.change_port();
+        let last_bit = self.sent_at_port(whole_at, len);
+        self.pipe.change_port();
+        last_bit
+    }
+
+    #[inline(always)]
+    fn sent_at_port(&mut self, whole_at: Time, len: usize) -> Time {
         if !self.pipe.link_up {
             cold_path();
             self.counters.discarded += 1;

@@ -4,6 +4,7 @@ use super::super::{Config, command::CastCounters, loopback::Loopback, receive};
 use super::Arrival;
 use crate::common::FRAME;
 use alloc::vec::Vec;
+use core::mem::swap;
 use doorbell_hal::{Iova, Port, Span, Time, transfer_units};
 use doorbell_layout::mlx5::{EthSeg, syndrome};
 use doorbell_packet::ethernet::{self, MIN_FRAME};
@@ -32,6 +33,18 @@ pub(in super::super) struct Pipe {
     /// Frames that come back instead of leaving.
     pub(in super::super) loopback: Loopback,
     pub(in super::super) looped_limit: usize,
+    /// The port that is not in the fields above: the second one.
+    other: OtherPort,
+}
+
+/// The state of a port beside that of the fields of [`Pipe`]. Nobody takes its link down, and no
+/// frame that leaves there comes back.
+#[derive(Debug)]
+struct OtherPort {
+    wire_free: Time,
+    wire_rest: u32,
+    link_up: bool,
+    loopback: Loopback,
 }
 
 impl Pipe {
@@ -51,6 +64,12 @@ impl Pipe {
             frame: alloc::vec![0; c.max_frame as usize + 64],
             loopback: Loopback::default(),
             looped_limit: c.rx_fifo as usize,
+            other: OtherPort {
+                wire_free: Time::ZERO,
+                wire_rest: 0,
+                link_up: true,
+                loopback: Loopback::default(),
+            },
         }
     }
 
@@ -58,6 +77,22 @@ impl Pipe {
     pub(in super::super) fn inherit(&mut self, before: &Pipe) {
         (self.wire_free, self.wire_rest) = (before.wire_free, before.wire_rest);
         (self.link_up, self.casts, self.octets) = (before.link_up, before.casts, before.octets);
+        let before = &before.other;
+        (self.other.wire_free, self.other.wire_rest) = (before.wire_free, before.wire_rest);
+    }
+
+    /// Exchanges the ports: frames leave at the other one until the next call.
+    pub(super) fn change_port(&mut self) {
+        let other = &mut self.other;
+        swap(&mut self.wire_free, &mut other.wire_free);
+        swap(&mut self.wire_rest, &mut other.wire_rest);
+        swap(&mut self.link_up, &mut other.link_up);
+        swap(&mut self.loopback, &mut other.loopback);
+    }
+
+    /// Returns the time at which the last bit of the last frame leaves, of all ports.
+    pub(in super::super) fn last_bit(&self) -> Time {
+        self.wire_free.max(self.other.wire_free)
     }
 
     /// Returns the time at which the next packet can start.

@@ -9,8 +9,8 @@ use doorbell_layout::mlx5::command::{
     AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn,
     CreateSqIn, Eqc, EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc,
     ModifyCqIn, ModifyRqIn, ModifySqIn, NicVport, Numbered, OutHeader, Paos, QueryIssiOut,
-    QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SetIssiIn, Sqc, TisIn, Tisc,
-    Wq, access, access_mode, cap_type, modify_cq, op, pages, paos, register, wq_type,
+    QueryNicVportIn, QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SECOND_PORT, SetIssiIn, Sqc,
+    TisIn, Tisc, Wq, access, access_mode, cap_type, modify_cq, op, pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::receive::{LOG_STRIDE_BASE, LOG_STRIDES_BASE, RqContext, RqState};
 use doorbell_layout::mlx5::{
@@ -29,7 +29,8 @@ pub struct Hca {
     pub(super) mac: [u8; 6],
     pd: u32,
     pub(super) transport_domain: u32,
-    tisn: u32,
+    /// Transport interfaces of the ports that there are.
+    tisns: [u32; 2],
     pub(super) steering: Steering,
 }
 
@@ -61,7 +62,7 @@ impl Hca {
             mac: [0; 6],
             pd: 0,
             transport_domain: 0,
-            tisn: 0,
+            tisns: [0; 2],
             steering: Steering::default(),
         };
         let started = hca.start(h).and_then(|()| Ok(hca.create_common(h)?));
@@ -71,7 +72,9 @@ impl Hca {
     /// Takes the function down and releases all memory. Channels must be closed before.
     pub fn close<H: Host>(mut self, h: &mut H) {
         // Refusals do not matter, except that of the last command.
-        let _ = self.execute_on(h, op::DESTROY_TIS, self.tisn);
+        for tisn in self.tisns.into_iter().take(1 + usize::from(self.caps.second_port)) {
+            let _ = self.execute_on(h, op::DESTROY_TIS, tisn);
+        }
         let _ = self.execute_on(h, op::DEALLOC_TRANSPORT_DOMAIN, self.transport_domain);
         let _ = self.execute_on(h, op::DEALLOC_PD, self.pd);
         let _ = self.execute_plain(h, (op::TEARDOWN_HCA, 0), &Numbered::ZERO);
@@ -215,6 +218,8 @@ impl Hca {
                 }
                 _ => Some(CompressionLayout::Basic),
             },
+            second_port: general.get(GeneralCaps::LAG_TX_PORT_AFFINITY) == 1
+                && general.get(GeneralCaps::NUM_LAG_PORTS) >= SECOND_PORT,
         };
         Ok(())
     }
@@ -225,7 +230,11 @@ impl Hca {
         self.transport_domain = self.create(h, op::ALLOC_TRANSPORT_DOMAIN, &Numbered::ZERO, &[])?;
         let mut m = TisIn::ZERO;
         m.part_mut(TisIn::TISC).set(Tisc::TRANSPORT_DOMAIN, self.transport_domain);
-        self.tisn = self.create(h, op::CREATE_TIS, &m, &[])?;
+        self.tisns[0] = self.create(h, op::CREATE_TIS, &m, &[])?;
+        if self.caps.second_port {
+            m.part_mut(TisIn::TISC).set(Tisc::LAG_TX_PORT_AFFINITY, SECOND_PORT);
+            self.tisns[1] = self.create(h, op::CREATE_TIS, &m, &[])?;
+        }
         let mut m = AccessReg::ZERO;
         m.set(AccessReg::REGISTER, u32::from(register::PAOS));
         let mut up = Paos::ZERO;
@@ -354,7 +363,9 @@ impl<H: Host> Firmware<H> for Hca {
         sqc.set(Sqc::ALLOW_SWP, u32::from(self.caps.swp));
         match c.internal {
             true => sqc.set(Sqc::REG_UMR, 1),
-            false => sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn),
+            false => {
+                sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisns[usize::from(c.second_port)])
+            }
         };
         let wq = sqc.part_mut(Sqc::WQ);
         wq.set(Wq::TYPE, wq_type::CYCLIC)
@@ -428,7 +439,7 @@ impl<H: Host> Firmware<H> for Hca {
         let all = (o.sqns.iter().map(|n| (op::DESTROY_SQ, *n)))
             .chain(o.rqn.map(|n| (op::DESTROY_RQ, n)))
             .chain(o.cqns.iter().map(|n| (op::DESTROY_CQ, *n)))
-            .chain(o.eqn.map(|n| (op::DESTROY_EQ, n)))
+            .chain([o.eqn, o.second_eqn].into_iter().flatten().map(|n| (op::DESTROY_EQ, n)))
             .chain(
                 [o.lkey, o.page_key].into_iter().flatten().map(|key| (op::DESTROY_MKEY, key >> 8)),
             )

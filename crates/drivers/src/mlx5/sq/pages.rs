@@ -29,6 +29,8 @@ const INLINE_FROM: u32 = 128;
 const INLINE_TO: u32 = 10;
 /// Data segments of the longest frame inside, with its length in front.
 const INLINE_DS: u32 = 16;
+/// Bytes of the shortest frame of a WQE: the header with a tag.
+const MIN_FRAME: u32 = 18;
 
 impl PageSessions {
     pub(super) fn new() -> PageSessions {
@@ -84,6 +86,12 @@ impl Sq {
         self.stats.wqes += 1;
         self.stats.bytes += u64::from(len);
         Ok(())
+    }
+
+    /// Returns whether a frame is so long that it can have a WQE of its own
+    /// (`MLX5E_XDP_MIN_INLINE`), or sessions take it.
+    pub(in crate::mlx5) fn takes_frame(&self, len: u32) -> bool {
+        len >= MIN_FRAME || self.mpw_wqebbs > 0
     }
 
     fn page_seg(&self, page: &Mapped, range: &Range<u32>) -> DataSeg {

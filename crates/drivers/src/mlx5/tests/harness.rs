@@ -237,6 +237,7 @@ pub(super) const CAPS: Caps = Caps {
     swp: true,
     striding: false,
     compression: None,
+    second_port: false,
 };
 
 impl DriverHarness {

@@ -12,8 +12,9 @@ use doorbell_hal::{Device, Reg, Span};
 use doorbell_layout::mlx5::command::{
     CRITERIA_LIST, Cqc, CreateCqIn, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, CreateRqIn,
     CreateSqIn, CreateTirIn, DESTINATION_LIST, FlowContext, FlowTableContext, FlowTableIn, Mkc,
-    ModifyNicVportIn, ModifyRqIn, ModifySqIn, NicVport, Rqc, RqtIn, SetFteIn, Sqc, Tirc, Wq,
-    access_mode, destination, flow_action, init_segment, miss_action, op, vport_field, wq_type,
+    ModifyNicVportIn, ModifyRqIn, ModifySqIn, NicVport, Rqc, RqtIn, SECOND_PORT, SetFteIn, Sqc,
+    Tirc, Wq, access_mode, destination, flow_action, init_segment, miss_action, op, vport_field,
+    wq_type,
 };
 use doorbell_layout::mlx5::receive::{NextSeg, TERMINATE_LKEY, mini_format, self_lb_block};
 use doorbell_layout::mlx5::steering::{CVLAN, IP_VERSION_SHIFT, Layers, criteria};
@@ -116,7 +117,10 @@ pub(super) struct Guest {
 impl Guest {
     /// Makes a driver with a send queue that is ready.
     pub(super) fn new(mut c: CommandHarness) -> Guest {
-        let o = c.common();
+        let mut o = c.common();
+        if c.device.config().caps.second_port {
+            o.tis = c.tis_at(o.td, SECOND_PORT).number();
+        }
         let mut g = Guest {
             c,
             o,

@@ -76,6 +76,15 @@ pub fn seeds() -> Vec<Seed> {
     let special = |n: u8, object: u8| Action::Object { which: NUMBERED.len() as u8 + n, n: object };
     let tunnels = [IP_IN_IP, GRE, GRE | KEYED, VXLAN];
     let send = |kind, how, mss| Action::Send { frame: Frame::new(kind, 900), how, mss };
+    let all_kinds = [
+        send(0, CHECKSUMS, 0),
+        send(Frame::V6 | Frame::UDP, CHECKSUMS | 2 << 4, 0),
+        send(0, INSERT_TAG, 0),
+        send(0, CHECKSUMS, 300),
+        send(Frame::V6, CHECKSUMS | 1 << 4, 200),
+        send(Frame::PLAIN, 0, 0),
+        wait.clone(),
+    ];
     vec![
         ("mlx5_receive", make(0, &receive(2, 0, 0, 0, 300))),
         ("mlx5_receive_full_sum", make(4, &receive(2 | SYMMETRIC | 0x40, 2, 0, 0, 1500))),
@@ -126,21 +135,8 @@ pub fn seeds() -> Vec<Seed> {
                 .concat(),
             ),
         ),
-        (
-            "mlx5_send",
-            make(
-                0,
-                &[
-                    send(0, CHECKSUMS, 0),
-                    send(Frame::V6 | Frame::UDP, CHECKSUMS | 2 << 4, 0),
-                    send(0, INSERT_TAG, 0),
-                    send(0, CHECKSUMS, 300),
-                    send(Frame::V6, CHECKSUMS | 1 << 4, 200),
-                    send(Frame::PLAIN, 0, 0),
-                    wait.clone(),
-                ],
-            ),
-        ),
+        ("mlx5_send", make(0, &all_kinds)),
+        ("mlx5_send_second_port", make(0x40, &all_kinds)),
         (
             "mlx5_loopback",
             make(

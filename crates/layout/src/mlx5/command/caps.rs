@@ -29,6 +29,7 @@ layout! {
         CQ_PERIOD_START_FROM_CQE = bits(0x44, 20, 20), UMR_PTR_RLKY = bits(0x44, 15, 15),
         UAR_4K = bits(0x48, 31, 31),
         LOG_PG_SZ = bits(0x48, 7, 0), BF = bits(0x4c, 31, 31), LOG_BF_REG_SIZE = bits(0x4c, 20, 16),
+        LAG_TX_PORT_AFFINITY = bits(0x4c, 7, 7), NUM_LAG_PORTS = bits(0x4c, 3, 0),
         MAX_WQE_SZ_SQ = bits(0x50, 15, 0), MAX_WQE_SZ_RQ = bits(0x54, 15, 0),
         LOG_MAX_TD = bits(0x64, 28, 24), LOG_MAX_PD = bits(0x64, 20, 16),
         LOG_MAX_RQ = bits(0x6c, 28, 24), LOG_MAX_SQ = bits(0x6c, 20, 16),

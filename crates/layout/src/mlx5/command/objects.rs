@@ -135,7 +135,10 @@ layout! {
     message QueryRqOut[0x110] { HEADER = part(0x00, OutHeader), RQC = part(0x20, Rqc) }
 
     /// Transport interface send: context.
-    message Tisc[0x30] { PRIO = bits(0x00, 19, 16), TRANSPORT_DOMAIN = bits(0x24, 23, 0) }
+    message Tisc[0x30] {
+        LAG_TX_PORT_AFFINITY = bits(0x00, 27, 24), PRIO = bits(0x00, 19, 16),
+        TRANSPORT_DOMAIN = bits(0x24, 23, 0),
+    }
     /// `CREATE_TIS`, `MODIFY_TIS` (its number as in [`super::Numbered`]).
     message TisIn[0x50] {
         HEADER = part(0x00, InHeader), TISN = bits(0x08, 23, 0), TISC = part(0x20, Tisc),
@@ -182,6 +185,9 @@ layout! {
         DIRECT = 0, "`INLINE_RQN`.";
         INDIRECT = 1, "A hash into the RQ table.";
     }
+
+    /// The second port, as [`Tisc::LAG_TX_PORT_AFFINITY`] names it; 0 is the function's own.
+    const SECOND_PORT: u32 = 2;
 
     /// Offset of the list of page addresses or queue numbers, in all messages that have one.
     const PAS_LIST: usize = 0x110;

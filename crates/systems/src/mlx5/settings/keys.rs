@@ -27,8 +27,12 @@ const FIXED: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("driver.adapt
 const BASIC: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic"])];
 const COMPRESSED: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic", "enhanced"])];
 const STRIDES: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("nic.striding", &["on"])];
-const PAGES: &[Needs] =
-    &[Needs::kind(&[arrivals::KIND]), Needs::word("driver.xdp", &["drop", "read", "tx"])];
+const PAGES: &[Needs] = &[
+    Needs::kind(&[arrivals::KIND]),
+    Needs::word("driver.xdp", &["drop", "read", "tx", "redirect"]),
+];
+const REDIRECT: &[Needs] =
+    &[Needs::kind(&[arrivals::KIND]), Needs::word("driver.xdp", &["redirect"])];
 const ARRIVE: &[Needs] = &[Needs::kind(&[arrivals::KIND])];
 const LINKED: &[Needs] = &[Needs::kind(&closed_loop::KINDS)];
 /// TCP has one channel.
@@ -39,7 +43,7 @@ const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
 /// Prices of CPU work, and the cores.
-pub(in crate::mlx5) static CPU: [Key; 27] = [
+pub(in crate::mlx5) static CPU: [Key; 28] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores of the platform"),
     Key::choice(
@@ -72,6 +76,12 @@ pub(in crate::mlx5) static CPU: [Key; 27] = [
     )
     .default("0")
     .when(BASIC),
+    Key::cycles(
+        "cpu.redirect",
+        "a received frame handed to another port; not public: set by hardware.redirect_1024_1",
+    )
+    .default("191")
+    .when(REDIRECT),
     Key::cycles("cpu.mmio_write", "a register write, on the core that makes it"),
     Key::ns("cpu.mmio_write_spacing", "the minimum time between two register writes of one core"),
     Key::cycles("cpu.fence", "a memory barrier"),
@@ -192,9 +202,10 @@ settings! {
         /// the last write of a frame goes on to the end of its cache line, which Linux asks for
         padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(RECEIVE);
         /// arrivals: a program at the driver (XDP), which has a page for each frame: it drops
-        /// frames (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
+        /// frames (XDP_DROP), reads their addresses first, sends them back (XDP_TX), or has them
+        /// leave at the second port of the card (XDP_REDIRECT)
         xdp: Option<Program> = "driver.xdp",
-            choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
+            choice(&["off", "drop", "read", "tx", "redirect"]).default("off").when(ARRIVE);
         /// receive, event moderation: net_dim chooses it (ethtool -C adaptive-rx, on in Linux), for
         /// a period that begins with an event's first CQE
         adaptive: bool = "driver.adaptive_rx", choice(&["off", "on"]).default("off").when(RECEIVE);

@@ -22,6 +22,7 @@ fn queue(b: &mut Bench, n: u64) -> (u32, u64, u64) {
         uar: b.uar,
         min_inline: 0,
         internal: false,
+        second_port: false,
     };
     let sqn = b.d.create_sq(&sq).unwrap();
     b.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();

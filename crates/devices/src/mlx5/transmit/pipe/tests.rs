@@ -58,3 +58,30 @@ fn a_reset_keeps_what_is_on_the_wire_and_what_has_left() {
     assert_eq!((after.octets, after.link_up), (1000, false));
     assert_eq!(after.send(&mut p, &mut rx, Time::ZERO, 60), end + Span::from_ps(84 * 80));
 }
+
+/// Frames of both ports leave at the same time, each on its own wire, and a gap on one is none on
+/// the other. What a reset keeps of a wire it keeps of both.
+#[test]
+fn each_port_has_a_wire() {
+    let mut p = Record::new();
+    let mut rx = receive::Counters::default();
+    let cfg = Config { pipeline_delay: Span::ZERO, ..Config::CONNECTX };
+    let mut pipe = Pipe::new(&cfg);
+    let took = Span::from_ps(84 * 80);
+    for n in 1..=3u64 {
+        let mut ends = [Time::ZERO; 2];
+        for end in &mut ends {
+            *end = pipe.send(&mut p, &mut rx, Time::ZERO, 60);
+            pipe.change_port();
+        }
+        assert_eq!(ends, [Time::from_ps(n * took.ps()); 2]);
+    }
+    assert_eq!(pipe.send(&mut p, &mut rx, Time::ZERO, 60), Time::from_ps(4 * took.ps()));
+    pipe.link_up = false;
+    let mut after = Pipe::new(&cfg);
+    after.inherit(&pipe);
+    after.change_port();
+    assert!(after.link_up, "nobody has taken that one down");
+    assert_eq!(after.send(&mut p, &mut rx, Time::ZERO, 60), Time::from_ps(4 * took.ps()));
+    assert_eq!((after.last_bit(), after.octets), (Time::from_ps(4 * took.ps()), 8 * 60));
+}
