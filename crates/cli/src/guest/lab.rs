@@ -23,9 +23,15 @@ const UNSEEN: [&str; 3] = ["maps", "unmaps", "tce_refused"];
 /// Counts that a guest behind a hypervisor has, and one with a card has not: it has no I/O MMU.
 const CALLED: [&str; 3] = ["tce_puts", "tce_hcalls", "hcalls"];
 
+/// Key of the laboratory's driver that Linux has off where the link is as fast as the port.
+const COMPRESS: &str = "driver.rx_cqe_compress";
+
 /// Keys of the laboratory's driver, by the guest's settings that they stand for.
-const DRIVER: [(&str, &str, &str); 13] = [
+const DRIVER: [(&str, &str, &str); 16] = [
     ("mlx5", "ethtool.priv.skb_tx_mpwqe", "driver.mpwqe"),
+    ("mlx5", "ethtool.priv.rx_striding_rq", "driver.striding"),
+    ("mlx5", "ethtool.priv.rx_cqe_compress", COMPRESS),
+    ("mlx5", "ethtool.ring.rx", "driver.rx_ring"),
     ("mlx5", "ethtool.coalesce.adaptive-rx", "driver.adaptive_rx"),
     ("mlx5", "ethtool.coalesce.rx-usecs", "driver.rx_moderation_period"),
     ("mlx5", "ethtool.coalesce.rx-frames", "driver.rx_moderation_count"),
@@ -75,16 +81,23 @@ pub(super) fn beside(
     let of_machine = settings.iter().filter(|(key, _)| GROUPS.iter().any(|g| key.starts_with(g)));
     let of_driver = settings.iter().filter_map(|(key, value)| {
         let (.., own) = DRIVER.iter().find(|(s, k, _)| (*s, *k) == (profile.system.name, key))?;
-        Some(format!("{own}={value}"))
+        Some((*own, value.as_str()))
     });
     let all = part.into_iter().chain(of_machine.map(|(k, v)| format!("{k}={v}")));
     let low = low.iter().map(|set| (*set).to_owned());
-    for set in low.chain(all).chain(of_driver) {
+    for set in low.chain(all) {
         plan.set(&set)?;
     }
     let Some(traffic) = traffic(&plan, settings, workload)? else { return Ok(None) };
     for set in traffic {
         plan.set(&set)?;
+    }
+    // A guest takes settings that do nothing there.
+    for (own, value) in [(COMPRESS, "off")].into_iter().chain(of_driver) {
+        let key = plan.system.keys().into_iter().find(|key| key.name == own);
+        if key.is_some_and(|key| plan.values.idle(key).is_none()) {
+            plan.set(&format!("{own}={value}"))?;
+        }
     }
     let measured = plan.system.run(&plan.values, None, &mut Unwatched);
     let measured = measured.map_err(|e| of_run(LABORATORY, e))?;

@@ -451,6 +451,33 @@ fn linux_and_the_laboratory_cost_the_bus_the_same() {
     }
 }
 
+/// A received packet of 60 bytes, by hand. It is a line of data, and a sixth of a block: a title
+/// and an array. 128 packets share a WQE, where blocks end: 22 have 2,816 bytes. Two of those WQEs
+/// have the CQE of a UMR. An event is 64 bytes, and its message 4.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_received_packet_has_the_laboratorys_bytes() {
+    let line = ["mlx5", "--clock", "virtual", "--beside-lab", "--instructions", "off"];
+    let traffic = ["packets=20000", "interval=4000", "pattern=even"];
+    let compress = "ethtool.priv.rx_cqe_compress=on";
+    let policy = ["nic.cqe_pressure=0", "nic.cqe_wait=100000", compress];
+    let shared = 64.0 + 2816.0 / 128.0 + 64.0 / 256.0;
+    for (striding, layout, bytes) in
+        [("off", "basic", 64.0 + 128.0 / 6.0), ("on", "enhanced", shared)]
+    {
+        let nic = [format!("nic.striding={striding}"), format!("nic.cqe_compression={layout}")];
+        let sets = traffic.into_iter().chain(nic.iter().map(String::as_str)).chain(policy);
+        let sets: Vec<&str> = sets.flat_map(|s| ["--set", s]).collect();
+        let runs = booted(&[&line[..], &["--workload", "arrivals"], &sets].concat());
+        for run in runs["runs"].as_array().unwrap() {
+            let of = |name| number(run, "ledger", name);
+            let written = of("pcie_write_bytes") - 68.0 * of("messages");
+            let each = written / run["packets"].as_f64().unwrap();
+            assert!((each / bytes - 1.0).abs() < 0.001, "{}, {layout}: {each}", run["kernel"]);
+        }
+    }
+}
+
 /// Frames at a pace, by hand. At 1 Gbit/s a frame of 60 bytes takes 672 ns, so that 12 of them come
 /// in 8 us: less than the 16 x 1.024 us for which RDTR holds the interrupt back from the last on.
 #[test]

@@ -101,13 +101,18 @@ impl Cq {
         h.load(&self.ring, index * ENTRY)
     }
 
+    /// Passes a place that the device did not write.
+    pub(super) fn pass(&mut self) {
+        self.ci = self.ci.wrapping_add(1);
+    }
+
     /// Skips an entry that the device did not write, and gives it this lap's owner.
     pub(super) fn skip<H: Host>(&mut self, h: &mut H) {
         let index = self.ci & ((1 << self.log_size) - 1);
         let owner = (self.ci >> self.log_size & 1) as u8;
         h.charge(CpuWork::Unwritten);
         h.store(&self.ring, index * ENTRY + ENTRY - 1, owner);
-        self.ci = self.ci.wrapping_add(1);
+        self.pass();
     }
 
     /// Publishes the consumer index in the doorbell record.

@@ -89,7 +89,9 @@ impl Cq {
     fn take_frame<H: Host>(&mut self, h: &mut H, b: &mut Blocks, s: &mut Stats) -> Option<RxCqe> {
         if b.left > 0 {
             h.charge(CpuWork::Completion);
-            if !b.enhanced() {
+            if b.enhanced() {
+                self.pass();
+            } else {
                 if b.at == MINIS as usize {
                     (b.array, b.at) = (self.array(h), 0);
                 }

@@ -7,7 +7,8 @@
 //!
 //! Compressed entries of a block: a title, and arrays of [`MiniCqe`]s. In the basic layout the
 //! title holds the count, and arrays of eight, the title's own frame first, lie at 1, 8, 16 and so
-//! on behind it. In the enhanced one it is an entry as any other, and each [`MiniArray`] an entry.
+//! on behind it. In the enhanced one it is an entry as any other, and a [`MiniArray`] lies in the
+//! place of its first frame. In both, each frame takes a place, also where nothing is written.
 //! Sources: linux/mlx5/{device,mlx5_ifc}.h, en_rx.c, en/params.c.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -108,7 +109,7 @@ layout! {
         byte_cnt: U32, "As [`RxCqe::byte_cnt`].";
     }
 
-    /// Up to seven of them as an entry of the enhanced layout.
+    /// Up to seven of them, of the enhanced layout.
     struct MiniArray[64] {
         frames: [MiniCqe; 7], "The frames.";
         rsvd56: [u8; 6], "Reserved.";

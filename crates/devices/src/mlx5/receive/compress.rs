@@ -8,7 +8,8 @@
 //! differs.
 //!
 //! Basic: the title waits for the others. It is written last, because it has the owner bit.
-//! Enhanced: the title is written at once, and arrays follow it.
+//! Enhanced: the title is written at once, and arrays follow it. In both layouts a frame of a block
+//! takes a place of the queue; an array lies in its first frame's.
 
 use super::super::{device::Mlx5, queues::Cq};
 use alloc::vec::Vec;
@@ -184,7 +185,7 @@ impl Mlx5 {
 
     /// Writes an array of the enhanced layout.
     fn write_array<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, frames: &[MiniCqe]) {
-        if !self.has_room(p, at, cqn, 1) {
+        if !self.has_room(p, at, cqn, frames.len() as u32) {
             return;
         }
         let Some(cq) = self.cqs.get_mut(cqn) else { return };
@@ -195,7 +196,7 @@ impl Mlx5 {
         array.signature = cq.lap();
         array.op_own = (frames.len() as u8 - 1) << 4 | COMPRESSED | owner(cq);
         let written = p.write(at, cq.slot(0), array.as_bytes()).is_ok();
-        self.wrote(p, at, cqn, written.then_some((1, 1)));
+        self.wrote(p, at, cqn, written.then_some((frames.len() as u32, 1)));
     }
 
     /// Gives up the entries of a queue that wait.
