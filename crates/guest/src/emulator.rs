@@ -156,6 +156,8 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
         }
         if let Some(in_process) = &parts.in_process {
             text.push(in_process.argument());
+            // QEMU sizes the guest's TLB by a time that the plug-in gives it.
+            command.env("LD_PRELOAD", plugin);
         }
         if let Some(counting) = parts.counting {
             text.push(",");

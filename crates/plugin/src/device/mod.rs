@@ -15,6 +15,7 @@ mod class;
 mod clock;
 mod exports;
 mod function;
+mod host_time;
 mod memory;
 mod price;
 mod talk;
@@ -310,6 +311,7 @@ pub(crate) fn register_type(
             "the machine of the plan is for qemu-system-{wanted}, and this is {target}"
         ));
     }
+    host_time::check()?;
     let exports = Exports::find().map_err(missing)?;
     let (words, talk) = (words.to_owned(), talk.map(Path::to_owned));
     let host = HOST.get_or_init(|| Host { plan, words, talk, instruction, exports });
