@@ -26,12 +26,14 @@ const CALLED: [&str; 3] = ["tce_puts", "tce_hcalls", "hcalls"];
 /// Key of the laboratory's driver that Linux has off where the link is as fast as the port.
 const COMPRESS: &str = "driver.rx_cqe_compress";
 
+const RING: &str = "driver.rx_ring";
+
 /// Keys of the laboratory's driver, by the guest's settings that they stand for.
 const DRIVER: [(&str, &str, &str); 16] = [
     ("mlx5", "ethtool.priv.skb_tx_mpwqe", "driver.mpwqe"),
     ("mlx5", "ethtool.priv.rx_striding_rq", "driver.striding"),
     ("mlx5", "ethtool.priv.rx_cqe_compress", COMPRESS),
-    ("mlx5", "ethtool.ring.rx", "driver.rx_ring"),
+    ("mlx5", "ethtool.ring.rx", RING),
     ("mlx5", "ethtool.coalesce.adaptive-rx", "driver.adaptive_rx"),
     ("mlx5", "ethtool.coalesce.rx-usecs", "driver.rx_moderation_period"),
     ("mlx5", "ethtool.coalesce.rx-frames", "driver.rx_moderation_count"),
@@ -79,9 +81,10 @@ pub(super) fn beside(
         _ => &[],
     };
     let of_machine = settings.iter().filter(|(key, _)| GROUPS.iter().any(|g| key.starts_with(g)));
-    let of_driver = settings.iter().filter_map(|(key, value)| {
-        let (.., own) = DRIVER.iter().find(|(s, k, _)| (*s, *k) == (profile.system.name, key))?;
-        Some((*own, value.as_str()))
+    // In the order of the table: what a key needs comes before it.
+    let of_driver = DRIVER.iter().filter_map(|(system, key, own)| {
+        let value = settings.iter().find(|(k, _)| k == key)?.1.as_str();
+        Some((*own, value)).filter(|_| *system == profile.system.name)
     });
     let all = part.into_iter().chain(of_machine.map(|(k, v)| format!("{k}={v}")));
     let low = low.iter().map(|set| (*set).to_owned());
@@ -96,6 +99,9 @@ pub(super) fn beside(
     for (own, value) in [(COMPRESS, "off")].into_iter().chain(of_driver) {
         let key = plan.system.keys().into_iter().find(|key| key.name == own);
         if key.is_some_and(|key| plan.values.idle(key).is_none()) {
+            // Linux rounds the size of a ring up.
+            let ring = value.parse().ok().map(u32::next_power_of_two).filter(|_| own == RING);
+            let value = ring.map_or_else(|| value.to_owned(), |ring| ring.to_string());
             plan.set(&format!("{own}={value}"))?;
         }
     }

@@ -112,6 +112,7 @@ impl<F> Channel<F> {
         if c.second.is_some() {
             check(c.rq.is_some_and(|rq| rq.xdp), "second: no program redirects frames to it")?;
             check(caps.second_port, "second: the device has one port")?;
+            check(c.second != Some(c.vector), "second: the vector is the first port's")?;
         }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
@@ -333,6 +334,7 @@ impl<F> Channel<F> {
     {
         let (events, _) = self.take_events(h);
         if events > 0 {
+            self.second.iter_mut().for_each(|second| second.first_scheduled = true);
             self.sq.stats.eq_rearm += 1;
             return Irq::Poll;
         }

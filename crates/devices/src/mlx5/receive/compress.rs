@@ -9,7 +9,8 @@
 //!
 //! Basic: the title waits for the others. It is written last, because it has the owner bit.
 //! Enhanced: the title is written at once, and arrays follow it. In both layouts a frame of a block
-//! takes a place of the queue; an array lies in its first frame's.
+//! takes a place of the queue; an array lies in its first frame's. The places behind it keep what
+//! they had, and a lap is told by one byte: so the enhanced layout has laps without blocks.
 
 use super::super::{device::Mlx5, queues::Cq};
 use alloc::vec::Vec;
@@ -19,6 +20,11 @@ use doorbell_layout::mlx5::receive::{
 };
 use doorbell_layout::mlx5::{Compression, CompressionLayout};
 use zerocopy::{FromZeros, IntoBytes, transmute};
+
+/// Lap of each 128, and those after it, in which the enhanced layout has no blocks: all places of
+/// the last one are written, so that none has the byte of a lap that is to come. What cards do is
+/// not public.
+const WHOLE: u8 = 126;
 
 /// Frames of a CQ whose entries wait to be written.
 #[derive(Debug)]
@@ -93,19 +99,20 @@ impl Mlx5 {
     pub(super) fn complete_frame<P: Port>(&mut self, p: &mut P, t: Time, cqn: u32, cqe: RxCqe) {
         let policy = self.cfg.compress;
         let Some(cq) = self.cqs.get_mut(cqn) else { return };
+        let whole = cq.lap() & 0x7f >= WHOLE;
         let Some(s) = &mut cq.session else { return self.put_cqe(p, t, cqn, transmute!(cqe)) };
         let pressed = self.rx.on_their_way(t) >= usize::from(policy.pressure);
         let layout = s.compression.layout;
         let waits = !s.frames.is_empty();
         let joins = match layout {
             CompressionLayout::Basic => waits,
-            CompressionLayout::Enhanced => waits || pressed,
+            CompressionLayout::Enhanced => waits || pressed && !whole,
         };
         if joins && s.takes(&cqe, policy.most) {
             s.push(&cqe);
             s.block += 1;
-            let array =
-                layout == CompressionLayout::Enhanced && s.frames.len() == ENHANCED_MINIS as usize;
+            let full = (ENHANCED_MINIS as usize).min(1 << cq.ctx.log_size.min(6));
+            let array = layout == CompressionLayout::Enhanced && s.frames.len() >= full;
             if array || s.block == policy.most.min(1 << cq.ctx.log_size.min(6)) {
                 self.end_session(p, t, cqn);
             } else if !waits {

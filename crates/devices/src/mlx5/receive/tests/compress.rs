@@ -201,6 +201,24 @@ fn the_enhanced_layout_has_arrays_of_seven() {
     assert_eq!(seen + enhanced(&mut b, &mut cc).len(), 2000, "over many laps");
 }
 
+/// Blocks of eight have the same places in each lap, and six of them are never written. Then blocks
+/// are cut short, beyond the laps that a byte tells.
+#[test]
+fn a_place_that_was_skipped_is_no_entry_of_a_later_lap() {
+    for cut in 0..6 {
+        let mut b = bench(CompressionLayout::Enhanced, policy(8));
+        let (mut cc, mut seen, mut sent) = (0, 0, 0usize);
+        while cc < 64 * 520 {
+            let n = if (64 * 250..64 * 260).contains(&cc) { 1 + cut } else { 48 };
+            b.post(n as u16);
+            receive(&mut b, &vec![20; n]);
+            b.settle();
+            (seen, sent) = (seen + enhanced(&mut b, &mut cc).len(), sent + n);
+            assert_eq!(seen, sent, "at {cc}, {cut} more than one");
+        }
+    }
+}
+
 #[test]
 fn a_block_without_room_overruns_the_queue() {
     let mut b = bench(CompressionLayout::Basic, policy(64));
