@@ -57,7 +57,7 @@ static void wrong_calls(db *m)
 	EXPECT(db_buffer(m, 0, 64), 0);
 	EXPECT(db_buffer(m, 64, 3), 0);
 	EXPECT(db_coherent(m, ~0u, 64), 0);
-	db_charge(m, 17, 1);
+	db_charge(m, 18, 1);
 	db_charge(m, -1, 1);
 	/* The device has it. */
 	EXPECT(db_map(m, buffer, 8, 48, DB_FROM_DEVICE), DB_OK);

@@ -458,7 +458,7 @@ fn linux_and_the_laboratory_cost_the_bus_the_same() {
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn a_received_packet_has_the_laboratorys_bytes() {
     let line = ["mlx5", "--clock", "virtual", "--beside-lab", "--instructions", "off"];
-    let traffic = ["packets=20000", "interval=4000", "pattern=even"];
+    let traffic = ["packets=100000", "interval=4000", "pattern=even"];
     let compress = "ethtool.priv.rx_cqe_compress=on";
     let policy = ["nic.cqe_pressure=0", "nic.cqe_wait=100000", compress];
     let shared = 64.0 + 2816.0 / 128.0 + 64.0 / 256.0;
