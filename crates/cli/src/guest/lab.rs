@@ -83,7 +83,8 @@ pub(super) fn beside(
     let of_machine = settings.iter().filter(|(key, _)| GROUPS.iter().any(|g| key.starts_with(g)));
     // In the order of the table: what a key needs comes before it.
     let of_driver = DRIVER.iter().filter_map(|(system, key, own)| {
-        let value = settings.iter().find(|(k, _)| k == key)?.1.as_str();
+        // The last of several is in force.
+        let value = settings.iter().rfind(|(k, _)| k == key)?.1.as_str();
         Some((*own, value)).filter(|_| *system == profile.system.name)
     });
     let all = part.into_iter().chain(of_machine.map(|(k, v)| format!("{k}={v}")));

@@ -243,17 +243,12 @@ impl<F> Channel<F> {
             internal: false,
             second_port: false,
         };
-        sq.sqn = fw.create_sq(h, &sqc)?;
-        objects.sqns.push(sq.sqn);
-        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
+        create_sq(h, fw, objects, sq, &sqc)?;
         if let (Some(back), Some(cq)) =
             (rq.as_mut().and_then(|rq| rq.back.as_mut()), others.get(OF_PROGRAM))
         {
             (back.page, back.lkey) = (sq.page, sq.lkey);
-            let (ring, dbr) = (back.ring.iova().0, back.dbr.iova().0);
-            back.sqn = fw.create_sq(h, &SqContext { ring, dbr, cqn: cq.cqn, ..sqc })?;
-            objects.sqns.push(back.sqn);
-            fw.modify_sq(h, back.sqn, SqState::Reset, SqState::Ready)?;
+            create_sq(h, fw, objects, back, &SqContext { cqn: cq.cqn, ..sqc })?;
         }
         if let (Some(redirect), Some(second)) =
             (rq.as_mut().and_then(|rq| rq.redirect.as_mut()), second)
@@ -541,7 +536,7 @@ impl<F> Channel<F> {
         let stats = &mut self.sq.stats;
         (stats.eqes, stats.interrupts) = (stats.eqes + u64::from(events), stats.interrupts + 1);
         if !completion {
-            second.arm_events(h, self.sq.page);
+            second.eq.arm(h, self.sq.page);
             return Irq::Handled;
         }
         second.scheduled = true;
@@ -584,6 +579,19 @@ impl<F> Channel<F> {
         h.charge(CpuWork::Completion);
         self.sq.retire(h, tail.wqe_counter.get(), up)
     }
+}
+
+/// Creates a send queue of packets, whose ring and record it names itself, and has it run.
+pub(super) fn create_sq<H: Host, F: Firmware<H>>(
+    h: &mut H,
+    fw: &mut F,
+    objects: &mut Objects,
+    sq: &mut Sq,
+    c: &SqContext,
+) -> Answer {
+    sq.sqn = fw.create_sq(h, &SqContext { ring: sq.ring.iova().0, dbr: sq.dbr.iova().0, ..*c })?;
+    objects.sqns.push(sq.sqn);
+    fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
 }
 
 /// Allocates the send queue's CQ and the others.

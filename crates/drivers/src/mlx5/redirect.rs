@@ -10,7 +10,7 @@
 //! and the rest of its bulk with it. Completions come to the second port's channel, which has an
 //! interrupt and polls of its own; they give the pages back to the receive queue.
 
-use super::channel::{CQ_POLL_BUDGET, allocate_cqs};
+use super::channel::{CQ_POLL_BUDGET, allocate_cqs, create_sq};
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
 use super::rq::{PageCache, take_completions};
@@ -20,7 +20,7 @@ use crate::common::{both, map};
 use alloc::{boxed::Box, vec::Vec};
 use core::{iter, ops::Range};
 use doorbell_hal::{Buf, CpuWork, Host, Mapped, OutOfMemory};
-use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext, SqState};
+use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext};
 use doorbell_packet::Fragment;
 
 /// Frames of a bulk queue (devmap.c `DEV_MAP_BULK_SIZE`).
@@ -88,20 +88,15 @@ impl Redirect {
         pages: &mut PageCache,
         s: &mut Stats,
     ) {
-        let cqes = take_completions(h, (&mut self.sq, cq), budget, s, |h, frame, s| {
-            let page = h.unmap(frame);
-            pages.put_unmapped(h, page, s);
-        });
+        let back = |h: &mut H, frame, s: &mut Stats| give_back(h, frame, pages, s);
+        let cqes = take_completions(h, (&mut self.sq, cq), budget, s, back);
         s.tx_xdp_cqes += u64::from(cqes);
     }
 
     /// Takes back the frames that the device will not send any more.
     #[cold]
     pub(super) fn abandon<H: Host>(&mut self, h: &mut H, pages: &mut PageCache, s: &mut Stats) {
-        self.sq.abandon_pages(|frame| {
-            let page = h.unmap(frame);
-            pages.put_unmapped(h, page, s);
-        });
+        self.sq.abandon_pages(|frame| give_back(h, frame, pages, s));
     }
 
     /// Returns the counters of its send queue, with those that the second port has of it.
@@ -121,6 +116,12 @@ impl Redirect {
         self.bulk.into_iter().for_each(|(page, _)| h.release(page));
         let _ = self.sq.release(h);
     }
+}
+
+/// Has the page of a frame received into again.
+fn give_back<H: Host>(h: &mut H, frame: Mapped, pages: &mut PageCache, s: &mut Stats) {
+    let page = h.unmap(frame);
+    pages.put_unmapped(h, page, s);
 }
 
 /// Maps a frame and has it sent. Returns its page if that fails.
@@ -148,7 +149,7 @@ fn send_frame<H: Host>(
 /// [`Redirect`] has; all of its CQs are armed by each of its polls, as those of any channel.
 #[derive(Debug)]
 pub(super) struct Second {
-    eq: Eq,
+    pub(super) eq: Eq,
     /// In the order of arming: the XDP send queue's is the last.
     cqs: Box<[Cq]>,
     pub(super) vector: u16,
@@ -196,22 +197,14 @@ impl Second {
             cq.cqn = fw.create_cq(h, &cqc)?;
             objects.cqns.push(cq.cqn);
         }
-        let (ring, dbr) = (sq.ring.iova().0, sq.dbr.iova().0);
         let cqn = self.cqs.last().map_or(0, |cq| cq.cqn);
-        sq.sqn = fw.create_sq(h, &SqContext { ring, dbr, cqn, second_port: true, ..*sqc })?;
-        objects.sqns.push(sq.sqn);
-        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
+        create_sq(h, fw, objects, sq, &SqContext { cqn, second_port: true, ..*sqc })
     }
 
     /// Arms the EQ and every CQ.
     pub(super) fn arm<H: Host>(&mut self, h: &mut H, page: u32) {
         self.eq.arm(h, page);
         self.cqs.iter_mut().for_each(|cq| cq.arm(h, page));
-    }
-
-    /// Arms the EQ alone.
-    pub(super) fn arm_events<H: Host>(&self, h: &mut H, page: u32) {
-        self.eq.arm(h, page);
     }
 
     /// Takes all events. Returns their number, and whether one was a completion.
