@@ -5,7 +5,8 @@
 //! is in memory; then CURDESC moves on and the interrupt follows. Idle: the one at TAILDESC is
 //! done.
 //!
-//! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034.
+//! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034;
+//! axi_sg_ftch_pntr.vhd of AXI SG 4.1.
 
 use super::{coalesce::Coalescer, config::Config};
 use alloc::collections::VecDeque;
@@ -93,9 +94,10 @@ pub(super) struct Channel {
     tail: u64,
     /// Time at which fetching may go on.
     told: Time,
-    /// Next to fetch, and what was fetched last.
+    /// Next to fetch, what was fetched last, and when that is there.
     next: u64,
     last: u64,
+    arrived: Time,
     /// Fetching has reached the tail, or was never started.
     paused: bool,
     /// Time from which it fetches if the engine is free; `NEVER` if it does not.
@@ -137,6 +139,7 @@ impl Channel {
             told: Time::ZERO,
             next: 0,
             last: 0,
+            arrived: Time::ZERO,
             paused: true,
             fetches: Time::NEVER,
             started: false,
@@ -249,9 +252,11 @@ impl Channel {
         if !self.runs() {
             return false;
         }
-        let idle = self.status & sr::IDLE != 0;
         let was_paused = self.paused;
-        self.paused = self.started && !idle && self.last == self.tail;
+        // The tail is compared as a descriptor arrives, never with one that is there.
+        let will_arrive_at_it = at < self.arrived && self.last == self.tail;
+        let halts = self.queue.back().is_some_and(|f| self.is_stale(f));
+        self.paused = self.started && (will_arrive_at_it || halts);
         if was_paused && !self.paused {
             self.told = at + self.cfg.clocks(TAIL_TO_FETCH);
         }
@@ -303,7 +308,7 @@ impl Channel {
         };
         self.suspects = fetched.suspect || self.suspects && !self.queue.is_empty();
         self.queue.push_back(fetched);
-        (self.last, self.next) = (place, next);
+        (self.last, self.next, self.arrived) = (place, next, arrived);
         // It is not read past a descriptor that will halt the channel.
         self.paused = place == self.tail || self.is_stale(&fetched);
         self.update_fetches();
