@@ -6,10 +6,10 @@
 //! Most combinations are far off, which a rough fit tells: the fits are made sharp for those whose
 //! rows hold, or nearly, with a rough one.
 //!
-//! Each combination is given up at its first row that does not hold. Rows without a fitted constant
-//! among their inputs are measured first, then rows that depend on their inputs alone
-//! ([`Row::alone`](super::Row::alone)), with their fits; among equals, the row that last gave up a
-//! combination. The order affects the time and not the count.
+//! Each combination is given up at its first row that does not hold. Rows that a choice was made by
+//! come first; then rows without a fitted constant among their inputs, then rows that depend on
+//! their inputs alone ([`Row::alone`](super::Row::alone)), with their fits; among equals, the row
+//! that last gave up a combination. The order affects the time and not the count.
 
 use super::bench::{Bench, Stage};
 use super::fit::{self, Fit, Slopes};
@@ -27,9 +27,9 @@ pub struct Combinations {
     pub of: usize,
 }
 
-/// Distance that a row may be outside of its tolerance with fits left at [`fit::GRAIN`], as a share
-/// of its published value: ten times as far as that leaves the fitted row.
-const NEARLY: f64 = 10.0 * fit::GRAIN;
+/// Distance that a row may be outside of its tolerance with fits left at the grain, as a share of
+/// its published value, in grains: ten times as far as that leaves the fitted row.
+const NEARLY: f64 = 10.0;
 
 /// Rows that are measured together.
 struct FitGroup {
@@ -77,28 +77,34 @@ pub(super) fn count(
     Some(Combinations { hold: holds.into_iter().filter(|holds| *holds).count(), of })
 }
 
-/// Returns the rows that hold, in stages: those that rest on no fit, those that depend on their
-/// inputs alone, then the others. A fit may move its constant far beyond the small step that finds
-/// inputs, so the others wait for all fits.
+/// Returns the rows that hold, in stages: those that a choice was made by, then the others; of
+/// each, those that rest on no fit, those that depend on their inputs alone, then the others. A fit
+/// may move its constant far beyond the small step that finds inputs, so the others wait for all
+/// fits.
 fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
     let held = (0..rows.len()).filter(|at| rows[*at].holds == Some(true));
+    let free = || sheet.constants.choices().iter().filter(|c| c.is_free());
+    let (chosen, others): (Vec<usize>, Vec<usize>) =
+        held.partition(|at| free().any(|c| c.rows.contains(&sheet.rows[*at].figure)));
     let needs = |at: &usize| match &sheet.rows[*at] {
         row if !sheet.rests_on_a_fit(row) => Fits::None,
         row if row.alone => Fits::Alone,
         _ => Fits::All,
     };
-    let held: Vec<usize> = held.collect();
-    let of = |fits| held.iter().copied().filter(|at| needs(at) == fits).collect::<Vec<_>>();
-    let stages = [Fits::None, Fits::Alone, Fits::All].map(|fits| (fits, of(fits)));
-    let stages = stages.into_iter().filter(|(_, rows)| !rows.is_empty());
+    let stages = [chosen, others].into_iter().flat_map(|rows| {
+        [Fits::None, Fits::Alone, Fits::All].map(|fits| {
+            (fits, rows.iter().copied().filter(|at| needs(at) == fits).collect::<Vec<_>>())
+        })
+    });
+    let stages = stages.filter(|(_, rows)| !rows.is_empty());
     stages.map(|(fits, rows)| FitGroup { fits, rows: Mutex::new(rows) }).collect()
 }
 
 impl FitGroup {
     /// Solves the fits and returns whether all rows hold.
     fn holds(&self, bench: &Bench<'_>, constants: &mut Constants, slopes: &mut Slopes) -> bool {
-        let precision = bench.sheet.precision;
-        let rough = self.fits != Fits::None && precision < fit::GRAIN;
+        let (precision, grain) = (bench.sheet.precision, bench.sheet.grain());
+        let rough = self.fits != Fits::None && precision < grain;
         let mut within = |enough, nearly| {
             let fits = match self.fits {
                 Fits::None => Vec::new(),
@@ -107,7 +113,7 @@ impl FitGroup {
             };
             self.holds_within(bench, constants, &fits, nearly)
         };
-        (!rough || within(fit::GRAIN, NEARLY)) && within(precision, 0.0)
+        (!rough || within(grain, NEARLY * grain)) && within(precision, 0.0)
     }
 
     /// Returns whether all rows hold, or are no more than `nearly` of their published values

@@ -2,20 +2,21 @@
 //!
 //! All are solved for together ([`crate::solve`]), from the profile's values. A fit is done when
 //! its row is within [`precision`](super::FigureSet::precision) of the published value. A
-//! simulation has steps: within [`GRAIN`] of it, a search ends where it comes no closer, and its
-//! residual is reported. If no set of constants serves all rows, the fit has failed. If several do,
-//! narrower bounds should leave one.
+//! simulation has steps: within its [grain](FigureSet::grain), a search ends where it comes no
+//! closer, and its residual is reported. If no set of constants serves all rows, the fit has
+//! failed. If several do, narrower bounds should leave one.
 
 use super::bench::{Bench, Rows};
-use super::{Constants, MeasureError, Row, Source};
+use super::{Constants, FigureSet, MeasureError, Row, Source};
 use crate::solve::{Derivatives, Parameter, Search, Solution, Target};
 use std::convert::Infallible;
 
 /// The residual at which a fit is done, relative to the published value, unless the system sets
 /// [`precision`](super::FigureSet::precision).
 pub(crate) const RESIDUAL: f64 = 1e-7;
-/// The largest residual, relative to the published value, that the steps of a simulation may leave.
-pub(crate) const GRAIN: f64 = 1e-3;
+/// The largest residual, relative to the published value, that the steps of a simulation may leave,
+/// unless the system sets a larger [`jitter`](super::FigureSet::jitter).
+const GRAIN: f64 = 1e-3;
 
 /// The result of fitting one constant.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,6 +62,13 @@ pub enum Unfitted {
 /// Rounds to four significant digits, for a message.
 fn short(x: f64) -> f64 {
     super::report::round_significant(x, 4)
+}
+
+impl FigureSet {
+    /// Returns the residual, relative to the published value, within which a search may end.
+    pub(super) fn grain(&self) -> f64 {
+        GRAIN.max(self.jitter)
+    }
 }
 
 /// The slopes of all fits' rows, at a place like those that are searched.
@@ -129,7 +137,7 @@ fn search<'b>(
     let lost: fn(usize, MeasureError) -> _ = |_, _| Ok(f64::INFINITY);
     let base = constants.clone();
     let mut rows = Rows { bench, base, constants: of, rows, lost, evaluations: 0 };
-    let near = GRAIN.max(enough);
+    let near = bench.sheet.grain().max(enough);
     let Ok(found) = once(&Search::new(&parameters, &targets), &mut rows, (enough, near));
     *constants = rows.at(&found.at);
     let fit = |((constant, row), parameter): (&(usize, usize), &Parameter)| {

@@ -15,6 +15,7 @@ pub(super) struct Toy {
     pub(super) misses: Vec<KnownMiss>,
     pub(super) asked: Asked,
     pub(super) precision: f64,
+    pub(super) jitter: f64,
     name: &'static str,
 }
 
@@ -27,6 +28,7 @@ impl Toy {
             misses: Vec::new(),
             asked: Asked::default(),
             precision: fit::RESIDUAL,
+            jitter: MIN_EFFECT,
             name,
         }
     }
@@ -63,6 +65,7 @@ impl Toy {
             known_misses: self.misses.clone(),
             swapped_misses: self.misses,
             precision: self.precision,
+            jitter: self.jitter,
             ..set
         }
     }
