@@ -71,18 +71,39 @@ const FRAMES_SHIFT: u32 = 36;
 /// A number that no line has.
 const NONE: u32 = u32::MAX;
 
+/// A line of memory.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Its way among those of all sets; [`NONE`] if it is not here.
+    way: u32,
+    /// The first way of its set; [`NONE`] until it is asked for.
+    set: u32,
+}
+
+/// A line of the cache.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The time of its last use, in accesses; 0 if it is empty.
+    used: u64,
+    /// The number of the line in it; [`NONE`] if it is empty.
+    line: u32,
+}
+
+const NOWHERE: Line = Line { way: NONE, set: NONE };
+const EMPTY: Way = Way { used: 0, line: NONE };
+
 /// A last-level cache.
 #[derive(Debug)]
 pub struct Cache {
     geometry: Geometry,
-    /// The address of the first line of memory, and for each line its way among those of all sets,
-    /// plus one; 0 if it is not here.
+    /// The address of the first line of memory, and all of its lines.
     base: u64,
-    ways: Vec<u32>,
-    /// The number of the line in each way.
-    lines: Vec<u32>,
-    /// The time of its last use, in accesses.
-    used: Vec<u64>,
+    lines: Vec<Line>,
+    ways: Vec<Way>,
+    /// The ways of a set that a device's write may take, and those that a core's lines may.
+    for_dma: Range<u32>,
+    for_cores: Range<u32>,
+    /// The time, in accesses.
     now: u64,
     /// The line that a core used last, if no other access came between.
     last: u32,
@@ -96,16 +117,19 @@ impl Cache {
     /// # Panics
     /// Panics if it has no ways, more for DMA than it has, or no sets.
     pub fn new(geometry: Geometry, base: u64, bytes: usize) -> Cache {
-        let Geometry { ways, sets, slices, dma_ways, page, .. } = geometry;
+        let Geometry { ways, sets, slices, dma_ways, page, policy, .. } = geometry;
         assert!(ways > 0 && dma_ways <= ways && sets > 0 && slices > 0, "{geometry:?}");
         assert!((12..=30).contains(&page), "{geometry:?}");
         let all = usize::from(ways) * sets as usize * slices as usize;
+        let (ways, others) = (u32::from(ways), u32::from(ways - dma_ways));
+        let apart = policy == Policy::Victim && others > 0;
         Cache {
             geometry,
             base,
-            ways: vec![0; bytes.div_ceil(1 << LINE_SHIFT)],
-            lines: vec![NONE; all],
-            used: vec![0; all],
+            lines: vec![NOWHERE; bytes.div_ceil(1 << LINE_SHIFT)],
+            ways: vec![EMPTY; all],
+            for_dma: others..ways,
+            for_cores: 0..if apart { others } else { ways },
             now: 0,
             last: NONE,
             counts: CacheCounts::default(),
@@ -118,21 +142,44 @@ impl Cache {
     }
 
     /// Takes a device's write of `len` bytes at physical address `at`.
+    #[inline(always)]
     pub fn device_writes(&mut self, at: u64, len: usize) {
         self.last = NONE;
-        let Geometry { ways, dma_ways, .. } = self.geometry;
-        for line in self.lines_of(at, len) {
-            if dma_ways == 0 {
-                self.counts.llc_write_misses += 1;
-                self.drop_line(line);
-            } else if let Some(way) = self.find(line) {
-                self.counts.llc_write_hits += 1;
-                self.touch(way);
-            } else {
-                self.counts.llc_write_misses += 1;
-                self.insert(line, ways - dma_ways..ways);
+        let lines = self.lines_of(at, len);
+        // Mostly one line.
+        if lines.end.wrapping_sub(lines.start) != 1 {
+            self.device_writes_lines(lines);
+        } else if !self.writes(lines.start) {
+            self.fetch_written(lines.start);
+        }
+    }
+
+    #[inline(never)]
+    fn device_writes_lines(&mut self, lines: Range<u32>) {
+        for line in lines {
+            if !self.writes(line) {
+                self.fetch_written(line);
             }
         }
+    }
+
+    /// Writes a line that is not here, or does not stay.
+    #[inline(never)]
+    fn fetch_written(&mut self, line: u32) {
+        self.counts.llc_write_misses += 1;
+        if self.for_dma.is_empty() {
+            self.empty(self.find(line));
+        } else {
+            self.insert(line, self.for_dma.clone());
+        }
+    }
+
+    /// Writes a line if it is here and stays where it is. Returns whether it did.
+    #[inline(always)]
+    fn writes(&mut self, line: u32) -> bool {
+        let writes = !self.for_dma.is_empty() && self.touch(self.find(line));
+        self.counts.llc_write_hits += u64::from(writes);
+        writes
     }
 
     /// Takes a device's read of `len` bytes at physical address `at`. Returns whether all of them
@@ -140,58 +187,75 @@ impl Cache {
     pub fn device_reads(&mut self, at: u64, len: usize) -> bool {
         let before = self.counts.llc_read_misses;
         for line in self.lines_of(at, len) {
-            let hit = self.find(line).is_some();
+            let hit = self.find(line) != NONE;
             self.counts.llc_read_hits += u64::from(hit);
             self.counts.llc_read_misses += u64::from(!hit);
         }
         self.counts.llc_read_misses == before
     }
 
+    /// Returns true if a core used all of `len` bytes at physical address `at` last, which are in
+    /// its own cache then.
+    #[inline(always)]
+    pub(crate) fn was_last(&self, at: u64, len: usize) -> bool {
+        let lines = self.lines_of(at, len);
+        lines.start == self.last && lines.end == self.last.wrapping_add(1)
+    }
+
     /// Takes a core's load or store of `len` bytes at physical address `at`. Returns whether all of
     /// them were here. A line that it used last is in its own cache.
+    #[inline(always)]
     pub fn core_uses(&mut self, at: u64, len: usize) -> bool {
-        let before = self.counts.llc_cpu_misses;
-        for line in self.lines_of(at, len) {
+        let lines = self.lines_of(at, len);
+        // Mostly one line, which is here.
+        let line = lines.start;
+        if lines.end.wrapping_sub(line) == 1 && line != self.last && self.core_touches(line) {
+            self.last = line;
+            return true;
+        }
+        self.core_uses_lines(lines)
+    }
+
+    #[inline(never)]
+    fn core_uses_lines(&mut self, lines: Range<u32>) -> bool {
+        let mut all = true;
+        for line in lines {
             if line != self.last {
                 self.last = line;
-                self.core_uses_line(line);
+                all &= self.core_touches(line) || self.move_to_core(line);
             }
         }
-        self.counts.llc_cpu_misses == before
+        all
     }
 
+    /// Uses a line if it is here and stays where it is. Returns whether it did.
     #[inline(always)]
-    fn core_uses_line(&mut self, line: u32) {
-        match self.find(line) {
-            Some(way) if self.geometry.policy == Policy::Inclusive => {
-                self.counts.llc_cpu_hits += 1;
-                self.touch(way);
-            }
-            found => self.move_to_core(line, found),
-        }
+    fn core_touches(&mut self, line: u32) -> bool {
+        let stays = self.geometry.policy == Policy::Inclusive;
+        let uses = stays && self.touch(self.find(line));
+        self.counts.llc_cpu_hits += u64::from(uses);
+        uses
     }
 
-    /// Puts a line where a core's lines go.
-    #[inline(never)]
-    fn move_to_core(&mut self, line: u32, found: Option<usize>) {
-        let Geometry { ways, dma_ways, policy, .. } = self.geometry;
-        let own = if policy == Policy::Victim && dma_ways < ways { ways - dma_ways } else { ways };
-        match found {
-            Some(way) => {
-                self.counts.llc_cpu_hits += 1;
-                if way % usize::from(ways) < usize::from(own) {
-                    return self.touch(way);
-                }
-                self.lines[way] = NONE;
-                self.used[way] = 0;
+    /// Puts a line where a core's lines go. Returns whether it was here.
+    fn move_to_core(&mut self, line: u32) -> bool {
+        let found = self.find(line);
+        if found == NONE {
+            self.counts.llc_cpu_misses += 1;
+        } else {
+            self.counts.llc_cpu_hits += 1;
+            if found % u32::from(self.geometry.ways) < self.for_cores.end {
+                return self.touch(found);
             }
-            None => self.counts.llc_cpu_misses += 1,
+            self.empty(found);
         }
-        self.insert(line, 0..own);
+        self.insert(line, self.for_cores.clone());
+        found != NONE
     }
 
     /// Returns the first way of the set of a line, which follows from its page's frame.
-    fn set(&self, line: u32) -> usize {
+    #[cold]
+    fn set(&self, line: u32) -> u32 {
         let Geometry { ways, sets, slices, page, seed, .. } = self.geometry;
         let (line, in_page) = (u64::from(line), u32::from(page) - LINE_SHIFT);
         let frame = frame(line >> in_page, FRAMES_SHIFT - u32::from(page), seed);
@@ -200,42 +264,50 @@ impl Cache {
         let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let slice = (hash * u64::from(slices)) >> 32;
         let set = slice * u64::from(sets) + line % u64::from(sets);
-        set as usize * usize::from(ways)
+        set as u32 * u32::from(ways)
     }
 
-    /// Returns the way of a line.
+    /// Returns the way of a line, or [`NONE`].
     #[inline(always)]
-    fn find(&self, line: u32) -> Option<usize> {
-        (self.ways.get(line as usize).copied().unwrap_or(0) as usize).checked_sub(1)
+    fn find(&self, line: u32) -> u32 {
+        self.lines.get(line as usize).map_or(NONE, |line| line.way)
     }
 
-    #[cold]
-    fn drop_line(&mut self, line: u32) {
-        if let Some(way) = self.find(line) {
-            (self.lines[way], self.used[way], self.ways[line as usize]) = (NONE, 0, 0);
+    /// Empties a way.
+    fn empty(&mut self, way: u32) {
+        if let Some(way) = self.ways.get_mut(way as usize) {
+            let line = core::mem::replace(way, EMPTY).line;
+            self.lines[line as usize].way = NONE;
         }
     }
 
+    /// Notes the use of a way. Returns false if there is no such way.
     #[inline(always)]
-    fn touch(&mut self, way: usize) {
+    fn touch(&mut self, way: u32) -> bool {
+        let Some(way) = self.ways.get_mut(way as usize) else { return false };
         self.now += 1;
-        self.used[way] = self.now;
+        way.used = self.now;
+        true
     }
 
     /// Puts a line into the way used longest ago, of these of its set.
-    #[inline(never)]
-    fn insert(&mut self, line: u32, ways: Range<u8>) {
-        let set = self.set(line);
-        let ways = ways.map(|way| set + usize::from(way));
-        let Some(way) = ways.min_by_key(|way| self.used[*way]) else { return };
-        if let Some(old) = self.ways.get_mut(self.lines[way] as usize) {
-            *old = 0;
+    #[inline(always)]
+    fn insert(&mut self, line: u32, among: Range<u32>) {
+        let Some(place) = self.lines.get(line as usize) else { return };
+        let set = if place.set == NONE { self.set(line) } else { place.set };
+        let first = set + among.start;
+        let (mut way, mut oldest) = (first, u64::MAX);
+        for (at, w) in (first..).zip(&self.ways[first as usize..(set + among.end) as usize]) {
+            if w.used < oldest {
+                (way, oldest) = (at, w.used);
+            }
         }
-        if let Some(new) = self.ways.get_mut(line as usize) {
-            *new = way as u32 + 1;
+        self.now += 1;
+        let old = core::mem::replace(&mut self.ways[way as usize], Way { used: self.now, line });
+        if let Some(old) = self.lines.get_mut(old.line as usize) {
+            old.way = NONE;
         }
-        self.lines[way] = line;
-        self.touch(way);
+        self.lines[line as usize] = Line { way, set };
     }
 
     /// Returns the numbers of the lines of `len` bytes at `at`.

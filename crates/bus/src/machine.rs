@@ -411,7 +411,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// Waits for the lines of a load that are not in the last-level cache, if there is one.
     #[inline(always)]
     fn loads(&mut self, addr: u64, len: usize) {
-        if self.bus.platform().cache().is_some() {
+        if self.bus.platform().is_new_to_cache(addr, len) {
             self.loads_lines(addr, len);
         }
     }
@@ -419,8 +419,10 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     #[inline(never)]
     fn loads_lines(&mut self, addr: u64, len: usize) {
         let took = self.bus.platform_mut().core_uses(addr, len);
-        self.missed += took;
-        self.core.now += took;
+        if took > Span::ZERO {
+            self.missed += took;
+            self.core.now += took;
+        }
     }
 
     /// Copies within memory.
@@ -435,6 +437,13 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// for them.
     #[inline(always)]
     fn stores(&mut self, addr: u64, len: usize) {
+        if self.bus.platform().is_new_to_cache(addr, len) {
+            self.stores_lines(addr, len);
+        }
+    }
+
+    #[inline(never)]
+    fn stores_lines(&mut self, addr: u64, len: usize) {
         self.bus.platform_mut().core_uses(addr, len);
     }
 

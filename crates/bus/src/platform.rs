@@ -286,6 +286,12 @@ impl Platform {
         self.cache.as_deref()
     }
 
+    /// Returns true if the last-level cache is to know of a core's use of `len` bytes at `addr`.
+    #[inline(always)]
+    pub(crate) fn is_new_to_cache(&self, addr: u64, len: usize) -> bool {
+        self.cache().is_some_and(|cache| !cache.was_last(addr, len))
+    }
+
     /// Returns the time that a core waits for memory when it uses `len` bytes at `addr`. Lines of
     /// one access are on their way together.
     #[inline(always)]
