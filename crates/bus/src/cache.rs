@@ -13,8 +13,10 @@
 //! Left out: the caches of a core, so that it is charged for a line that is not here alone; what
 //! writes back to memory take; prefetching.
 
+use crate::memory::zeroed;
 use core::ops::Range;
-use doorbell_hal::Span;
+use doorbell_hal::{OutOfMemory, Span};
+use zerocopy::FromZeros;
 
 /// The place of a line that a core uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,26 +73,23 @@ const FRAMES_SHIFT: u32 = 36;
 /// A number that no line has.
 const NONE: u32 = u32::MAX;
 
-/// A line of memory.
-#[derive(Clone, Copy, Debug)]
+/// A line of memory. All zeroes at first, so that those that are not used are never touched.
+#[derive(Clone, Copy, Default, FromZeros, Debug)]
 struct Line {
-    /// Its way among those of all sets; [`NONE`] if it is not here.
+    /// Its way among those of all sets, plus one; 0 if it is not here.
     way: u32,
-    /// The first way of its set; [`NONE`] until it is asked for.
+    /// The first way of its set, plus one; 0 until it is asked for.
     set: u32,
 }
 
 /// A line of the cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, FromZeros, Debug)]
 struct Way {
     /// The time of its last use, in accesses; 0 if it is empty.
     used: u64,
-    /// The number of the line in it; [`NONE`] if it is empty.
+    /// The number of the line in it, plus one; 0 if it is empty.
     line: u32,
 }
-
-const NOWHERE: Line = Line { way: NONE, set: NONE };
-const EMPTY: Way = Way { used: 0, line: NONE };
 
 /// A last-level cache.
 #[derive(Debug)]
@@ -114,26 +113,29 @@ pub struct Cache {
 impl Cache {
     /// Makes an empty cache of `bytes` of memory at physical address `base`.
     ///
+    /// # Errors
+    /// The host has no room for what is known of each line.
+    ///
     /// # Panics
     /// Panics if it has no ways, more for DMA than it has, or no sets.
-    pub fn new(geometry: Geometry, base: u64, bytes: usize) -> Cache {
+    pub fn new(geometry: Geometry, base: u64, bytes: usize) -> Result<Cache, OutOfMemory> {
         let Geometry { ways, sets, slices, dma_ways, page, policy, .. } = geometry;
         assert!(ways > 0 && dma_ways <= ways && sets > 0 && slices > 0, "{geometry:?}");
         assert!((12..=30).contains(&page), "{geometry:?}");
         let all = usize::from(ways) * sets as usize * slices as usize;
         let (ways, others) = (u32::from(ways), u32::from(ways - dma_ways));
         let apart = policy == Policy::Victim && others > 0;
-        Cache {
+        Ok(Cache {
             geometry,
             base,
-            lines: vec![NOWHERE; bytes.div_ceil(1 << LINE_SHIFT)],
-            ways: vec![EMPTY; all],
+            lines: zeroed(bytes.div_ceil(1 << LINE_SHIFT))?,
+            ways: zeroed(all)?,
             for_dma: others..ways,
             for_cores: 0..if apart { others } else { ways },
             now: 0,
             last: NONE,
             counts: CacheCounts::default(),
-        }
+        })
     }
 
     /// Returns the time that an access to memory takes beyond one to this cache.
@@ -270,14 +272,14 @@ impl Cache {
     /// Returns the way of a line, or [`NONE`].
     #[inline(always)]
     fn find(&self, line: u32) -> u32 {
-        self.lines.get(line as usize).map_or(NONE, |line| line.way)
+        self.lines.get(line as usize).map_or(0, |line| line.way).wrapping_sub(1)
     }
 
     /// Empties a way.
     fn empty(&mut self, way: u32) {
         if let Some(way) = self.ways.get_mut(way as usize) {
-            let line = core::mem::replace(way, EMPTY).line;
-            self.lines[line as usize].way = NONE;
+            let line = core::mem::take(way).line;
+            self.lines[line as usize - 1].way = 0;
         }
     }
 
@@ -294,7 +296,7 @@ impl Cache {
     #[inline(always)]
     fn insert(&mut self, line: u32, among: Range<u32>) {
         let Some(place) = self.lines.get(line as usize) else { return };
-        let set = if place.set == NONE { self.set(line) } else { place.set };
+        let set = place.set.checked_sub(1).unwrap_or_else(|| self.set(line));
         let first = set + among.start;
         let (mut way, mut oldest) = (first, u64::MAX);
         for (at, w) in (first..).zip(&self.ways[first as usize..(set + among.end) as usize]) {
@@ -303,11 +305,12 @@ impl Cache {
             }
         }
         self.now += 1;
-        let old = core::mem::replace(&mut self.ways[way as usize], Way { used: self.now, line });
-        if let Some(old) = self.lines.get_mut(old.line as usize) {
-            old.way = NONE;
+        let new = Way { used: self.now, line: line + 1 };
+        let old = core::mem::replace(&mut self.ways[way as usize], new);
+        if let Some(old) = self.lines.get_mut(old.line.wrapping_sub(1) as usize) {
+            old.way = 0;
         }
-        self.lines[line as usize] = Line { way, set };
+        self.lines[line as usize] = Line { way: way + 1, set: set + 1 };
     }
 
     /// Returns the numbers of the lines of `len` bytes at `at`.

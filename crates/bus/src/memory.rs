@@ -460,7 +460,7 @@ pub fn anonymous(size: usize) -> Result<MmapMut, OutOfMemory> {
 }
 
 /// Returns `n` zeroes in pages that the system makes when they are first touched.
-fn zeroed<T: FromZeros>(n: usize) -> Result<Vec<T>, OutOfMemory> {
+pub(crate) fn zeroed<T: FromZeros>(n: usize) -> Result<Vec<T>, OutOfMemory> {
     T::new_vec_zeroed(n).map_err(|_| OutOfMemory)
 }
 

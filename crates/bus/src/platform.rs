@@ -254,10 +254,16 @@ impl Platform {
     }
 
     /// Puts a last-level cache in front of memory, which is empty.
-    pub fn with_cache(mut self, geometry: Option<cache::Geometry>) -> Platform {
+    ///
+    /// # Errors
+    /// The host has no room for what is known of each line.
+    pub fn with_cache(
+        mut self,
+        geometry: Option<cache::Geometry>,
+    ) -> Result<Platform, OutOfMemory> {
         let (base, bytes) = self.memory.extent();
-        self.cache = geometry.map(|g| Box::new(Cache::new(g, base, bytes)));
-        self
+        self.cache = geometry.map(|g| Cache::new(g, base, bytes).map(Box::new)).transpose()?;
+        Ok(self)
     }
 
     /// Has an I/O MMU translate the device's accesses. Its cache is empty.

@@ -21,7 +21,6 @@ pub struct Sum(u64);
 
 /// Bytes per iteration of the long loop.
 const STRIDE: usize = 256;
-const LANES: usize = 2;
 /// Length below which the long loop does not pay: mostly headers.
 const SHORT: usize = 128;
 
@@ -39,7 +38,9 @@ impl Sum {
     fn of_long(bytes: &[u8]) -> Sum {
         let (chunks, rest) = bytes.as_chunks::<STRIDE>();
         let mut lanes = Lanes::default();
-        chunks.iter().for_each(|chunk| lanes.add(chunk));
+        for chunk in chunks {
+            lanes = lanes.plus(chunk);
+        }
         lanes.total().plus_short(rest)
     }
 
@@ -60,7 +61,7 @@ impl Sum {
         for (to, from) in to.iter_mut().zip(from) {
             // Through a local, so that the bytes are loaded once.
             let chunk = *from;
-            lanes.add(&chunk);
+            lanes = lanes.plus(&chunk);
             *to = chunk;
         }
         to_rest.copy_from_slice(from_rest);
@@ -155,11 +156,8 @@ impl Sum {
         let mut sum = self;
         let (runs, rest) = bytes.as_chunks::<32>();
         for run in runs {
-            let mut carry = false;
-            for w in run.as_chunks::<8>().0 {
-                (sum.0, carry) = sum.0.carrying_add(u64::from_ne_bytes(*w), carry);
-            }
-            sum = sum.plus(Sum(carry.into()));
+            let (added, carry) = add_words(sum.0, run);
+            sum = Sum(added).plus(Sum(carry.into()));
         }
         let (words, rest) = rest.as_chunks::<8>();
         for w in words {
@@ -174,30 +172,37 @@ impl Sum {
     }
 }
 
-/// The state of the long loop.
-#[derive(Default)]
+/// The state of the long loop, which stays in registers.
+#[derive(Clone, Copy, Default)]
 struct Lanes {
-    sums: [u64; LANES],
+    sums: (u64, u64),
     carries: u64,
 }
 
 impl Lanes {
     #[inline(always)]
-    fn add(&mut self, chunk: &[u8; STRIDE]) {
-        let (parts, _) = chunk.as_chunks::<{ STRIDE / LANES }>();
-        for (part, sum) in parts.iter().zip(&mut self.sums) {
-            let mut carry = false;
-            for word in part.as_chunks::<8>().0 {
-                (*sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
-            }
-            self.carries += u64::from(carry);
-        }
+    fn plus(self, chunk: &[u8; STRIDE]) -> Lanes {
+        let (parts, _) = chunk.as_chunks::<{ STRIDE / 2 }>();
+        let (first, over) = add_words(self.sums.0, &parts[0]);
+        let (second, more) = add_words(self.sums.1, &parts[1]);
+        let carries = self.carries + u64::from(over) + u64::from(more);
+        Lanes { sums: (first, second), carries }
     }
 
     #[inline(always)]
     fn total(self) -> Sum {
-        self.sums.into_iter().fold(Sum(self.carries), |total, sum| total.plus(Sum(sum)))
+        Sum(self.carries).plus(Sum(self.sums.0)).plus(Sum(self.sums.1))
     }
+}
+
+/// Adds words with the carry of each to the next. Returns the last carry, too.
+#[inline(always)]
+fn add_words<const N: usize>(mut sum: u64, bytes: &[u8; N]) -> (u64, bool) {
+    let mut carry = false;
+    for word in bytes.as_chunks::<8>().0 {
+        (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    (sum, carry)
 }
 
 /// A [`CsumPartial`] that does not fit its frame; nothing was written.

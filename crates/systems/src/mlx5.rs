@@ -291,7 +291,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 /// Returns so much memory behind the caches of the host.
 fn memory_of_host(setup: &Setup, bytes: usize) -> Result<Platform> {
     let HostConfig { guard, cache, iotlb, .. } = setup.host;
-    Ok(platform(setup.memory_base, bytes, guard)?.with_cache(cache).with_iotlb(iotlb))
+    Ok(platform(setup.memory_base, bytes, guard)?.with_cache(cache)?.with_iotlb(iotlb))
 }
 
 /// A machine of this system on a link to `Pr`.

@@ -19,7 +19,7 @@ fn of_one_set(n: u64) -> u64 {
 
 #[test]
 fn a_line_is_there_after_it_was_written() {
-    let mut c = Cache::new(SMALL, 0, 1 << 12);
+    let mut c = Cache::new(SMALL, 0, 1 << 12).unwrap();
     c.device_writes(0, 64);
     c.device_writes(10, 54);
     assert!(c.core_uses(0, 8) && c.device_reads(60, 4));
@@ -37,7 +37,7 @@ fn a_line_is_there_after_it_was_written() {
 
 #[test]
 fn a_devices_write_takes_the_ways_for_dma_alone() {
-    let mut c = Cache::new(SMALL, 0, 1 << 12);
+    let mut c = Cache::new(SMALL, 0, 1 << 12).unwrap();
     c.core_uses(of_one_set(0), 8);
     for n in 1..8 {
         c.device_writes(of_one_set(n), 64);
@@ -48,7 +48,7 @@ fn a_devices_write_takes_the_ways_for_dma_alone() {
 
 #[test]
 fn a_cores_line_takes_what_was_used_longest_ago() {
-    let mut c = Cache::new(SMALL, 0, 1 << 12);
+    let mut c = Cache::new(SMALL, 0, 1 << 12).unwrap();
     assert!(!c.core_uses(of_one_set(0), 8) && !c.core_uses(of_one_set(1), 8));
     assert!(c.core_uses(of_one_set(0), 8), "both are there");
     c.core_uses(of_one_set(2), 8);
@@ -58,7 +58,7 @@ fn a_cores_line_takes_what_was_used_longest_ago() {
 #[test]
 fn a_line_in_a_way_for_dma_stays_there_or_leaves_it() {
     for (policy, stays) in [(Policy::Inclusive, true), (Policy::Victim, false)] {
-        let mut c = Cache::new(Geometry { policy, ..SMALL }, 0, 1 << 12);
+        let mut c = Cache::new(Geometry { policy, ..SMALL }, 0, 1 << 12).unwrap();
         c.device_writes(of_one_set(0), 64);
         assert!(c.core_uses(of_one_set(0), 8), "{policy:?}");
         c.device_writes(of_one_set(1), 64);
@@ -68,7 +68,7 @@ fn a_line_in_a_way_for_dma_stays_there_or_leaves_it() {
 
 #[test]
 fn without_ways_for_dma_writes_go_to_memory() {
-    let mut c = Cache::new(Geometry { dma_ways: 0, ..SMALL }, 0, 1 << 12);
+    let mut c = Cache::new(Geometry { dma_ways: 0, ..SMALL }, 0, 1 << 12).unwrap();
     c.core_uses(of_one_set(0), 8);
     c.device_writes(of_one_set(0), 64);
     assert!(!c.core_uses(of_one_set(0), 8), "what it held is stale");
@@ -100,7 +100,7 @@ fn frames_of_pages_fall_at_random() {
 fn packets_at_one_offset_of_their_pages_share_few_sets() {
     let e5 = Geometry { ways: 20, sets: 2048, slices: 6, dma_ways: 2, ..SMALL };
     let missed = |pages: u64| {
-        let mut c = Cache::new(e5, 0, 8192 << 12);
+        let mut c = Cache::new(e5, 0, 8192 << 12).unwrap();
         for lap in 0..10 {
             if lap == 5 {
                 c.counts = CacheCounts::default();
