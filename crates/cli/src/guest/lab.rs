@@ -8,12 +8,12 @@ use doorbell_guest::settings::Settings;
 use doorbell_guest::{Device, Workload};
 use doorbell_packet::ethernet::{MIN_FRAME, OVERHEAD};
 use doorbell_sim::Unwatched;
-use doorbell_systems::result::{Count, Group, Measured, rounded};
+use doorbell_systems::result::{Count, Group, rounded};
 use doorbell_systems::{Plan, Profile, Registry};
 use std::collections::BTreeMap;
 
 /// The name of the laboratory in the place of a kernel's.
-const LABORATORY: &str = "laboratory";
+pub(super) const LABORATORY: &str = "laboratory";
 
 /// The traffic of scenarios whose frames are sent at a pace, and no faster.
 const PACED: &str = "paced";
@@ -48,14 +48,18 @@ const DRIVER: [(&str, &str, &str); 16] = [
     ("e1000", "module.TxIntDelay", "driver.tx_delay"),
 ];
 
-/// Runs the traffic of a workload. `None` if the laboratory has none like it.
-pub(super) fn beside(
+/// Returns the plan of a run with the traffic of a workload. `None` if the laboratory has none like
+/// it.
+///
+/// # Errors
+/// A setting is not the laboratory's.
+pub(super) fn plan(
     registry: &Registry,
     device: &Device,
     profile: &Profile,
     settings: &Settings,
     workload: &Workload,
-) -> Result<Option<Run>, Error> {
+) -> Result<Option<Plan>, Error> {
     // A script of one's own may have the name of another.
     if !Workload::built_in().any(|w| w == *workload) {
         return Ok(None);
@@ -106,9 +110,7 @@ pub(super) fn beside(
             plan.set(&format!("{own}={value}"))?;
         }
     }
-    let measured = plan.system.run(&plan.values, None, &mut Unwatched);
-    let measured = measured.map_err(|e| of_run(LABORATORY, e))?;
-    Ok(Some(run(&plan, &measured, settings, workload)))
+    Ok(Some(plan))
 }
 
 /// Returns true if the device is behind hypervisor calls.
@@ -184,8 +186,13 @@ fn traffic(
     Ok(Some(all))
 }
 
-/// Returns what was measured in the form of a guest's run.
-fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> Run {
+/// Runs a plan of a workload's traffic. Returns what was measured in the form of a guest's run.
+///
+/// # Errors
+/// The run fails.
+pub(super) fn run(plan: &Plan, settings: &Settings, workload: &Workload) -> Result<Run, Error> {
+    let measured = plan.system.run(&plan.values, None, &mut Unwatched);
+    let m = measured.map_err(|e| of_run(LABORATORY, e))?;
     let seen = |c: &&Count| {
         let name = c.name.as_str();
         let own = matches!(c.group, Group::Bus | Group::Wire) && !UNSEEN.contains(&name);
@@ -196,7 +203,7 @@ fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> R
     let each = |(name, n): (&String, &u64)| (name.clone(), rounded(*n as f64 / m.packets as f64));
     let received = plan.values.word("traffic.kind") == "arrivals";
     let rate = Some(rounded(m.packets_per_s()));
-    Run {
+    Ok(Run {
         kernel: LABORATORY.to_owned(),
         release: env!("CARGO_PKG_VERSION").to_owned(),
         workload: workload.name.clone(),
@@ -214,5 +221,5 @@ fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> R
         }),
         series: series(&m.series),
         ..Run::default()
-    }
+    })
 }

@@ -25,7 +25,7 @@ use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, Device, Kernel, Machine, Setup, VirtualTime, Workload};
 use doorbell_serve::Devices;
 use doorbell_study::axis::Axis;
-use doorbell_systems::{Profile, Registry};
+use doorbell_systems::{Plan, Profile, Registry};
 use result::{Failure, Run};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -151,10 +151,19 @@ fn measure(
     let workloads: Result<Vec<_>, _> = names.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
     let variants = variants(args)?;
+    let said = |line: &str| {
+        if !args.output.quiet {
+            tell(line);
+        }
+    };
     let is_virtual = is_virtual(args, &device, &workloads);
     let (profile, boots) = match is_virtual {
         true => virtual_boots(registry, args, &device, variants, &workloads)?,
         false => (None, wall_boots(args, variants, &workloads)?),
+    };
+    let beside = match profile.as_ref().filter(|_| args.beside_lab) {
+        Some(profile) => laboratory(registry, &device, profile, &boots, &workloads, &said)?,
+        None => Vec::new(),
     };
     let own = std::env::current_exe().map_err(Error::at("this program"))?.into_os_string();
     let doorbell = if program.is_empty() { slice::from_ref(&own) } else { program };
@@ -167,12 +176,6 @@ fn measure(
     }
     let needs_plugin = counted || is_virtual || device.arch == Arch::Ppc64;
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
-    let said = |line: &str| {
-        if !args.output.quiet {
-            tell(line);
-        }
-    };
-
     // All of this before the network is left, and while there is one thread.
     let mut machine = Machine::fetch(device.arch, &said)?;
     machine.fetch_packages(&workloads, &said)?;
@@ -201,16 +204,12 @@ fn measure(
         logs: args.logs.as_deref(),
     };
     let stop = || interrupt.came();
-    let (mut runs, failures) =
+    let (mut runs, mut failures) =
         booted(&setup, &machine, &kernels, &boots, &workloads, args.repeat, &said, &stop)?;
-    if let Some(profile) = profile.as_ref().filter(|_| args.beside_lab) {
-        for (Boot { settings, .. }, workload) in
-            boots.iter().flat_map(|boot| workloads.iter().map(move |w| (boot, w)))
-        {
-            match lab::beside(registry, &device, profile, settings, workload)? {
-                Some(run) => runs.push(run),
-                None => said(&format!("{}: the laboratory has no such traffic", workload.name)),
-            }
+    for (settings, workload, plan) in beside {
+        match lab::run(&plan, settings, workload) {
+            Ok(run) => runs.push(run),
+            Err(e) => failures.add(lab::LABORATORY, Some(workload.name.clone()), e),
         }
     }
     let profile = profile.map(|profile| profile.name);
@@ -230,6 +229,28 @@ fn measure(
         runs,
         failed,
     })
+}
+
+/// Plans the laboratory's runs beside the guests', so that a setting which is not the laboratory's
+/// is refused before anything boots. Tells of the workloads that it has no traffic for.
+fn laboratory<'a>(
+    registry: &Registry,
+    device: &Device,
+    profile: &Profile,
+    boots: &'a [Boot],
+    workloads: &'a [Workload],
+    said: &dyn Fn(&str),
+) -> Result<Vec<(&'a Settings, &'a Workload, Plan)>, Error> {
+    let mut all = Vec::new();
+    for Boot { settings, .. } in boots {
+        for workload in workloads {
+            match lab::plan(registry, device, profile, settings, workload)? {
+                Some(plan) => all.push((settings, workload, plan)),
+                None => said(&format!("{}: the laboratory has no such traffic", workload.name)),
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Finds the kernels to boot, each with the builds of its modules, by side.
@@ -286,7 +307,7 @@ fn booted(
                     Ok(booted) => booted,
                     Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
                     Err(e) => {
-                        failures.add(kernel, None, e.into());
+                        failures.add(&kernel.name, None, e.into());
                         continue;
                     }
                 };
@@ -299,13 +320,13 @@ fn booted(
                 let measured = measured.into_iter().map(|r| Run { side: side.clone(), ..r });
                 all.extend(measured);
                 for failed in booted.failed {
-                    failures.add(kernel, Some(failed.workload), failed.error.into());
+                    failures.add(&kernel.name, Some(failed.workload), failed.error.into());
                 }
             }
             for (run, differs) in Run::repeated(all, repeat, time.is_some()) {
                 if let Some(differs) = differs {
                     let workload = Some(run.workload.clone());
-                    failures.add(kernel, workload, failed!("{differs}"));
+                    failures.add(&kernel.name, workload, failed!("{differs}"));
                 }
                 runs.push(run);
             }
@@ -319,8 +340,8 @@ fn booted(
 struct Failures(Vec<(Failure, Error)>);
 
 impl Failures {
-    fn add(&mut self, kernel: &Kernel, workload: Option<String>, e: Error) {
-        let failure = Failure { kernel: kernel.name.clone(), workload, error: e.to_string() };
+    fn add(&mut self, kernel: &str, workload: Option<String>, e: Error) {
+        let failure = Failure { kernel: kernel.to_owned(), workload, error: e.to_string() };
         self.0.push((failure, e));
     }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
-    let lines: [&[&str]; 19] = [
+    let lines: [&[&str]; 20] = [
         &["mlx4"],
         &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
@@ -29,6 +29,7 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--clock", "virtual", "--workload", "testpmd"],
         &["mlx5", "--clock", "wall", "--workload", "arrivals"],
         &["mlx5", "--cpus", "2", "--beside-lab"],
+        &["mlx5", "--workload", "receive", "--beside-lab", "--set", "ethtool.ring.rx=100000"],
         &["mlx5", "--clock", "virtual", "--profile", "e1000-power4"],
         &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
         &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.01 ns"],
