@@ -1,4 +1,6 @@
 use super::*;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 /// Two ways of four sets in one slice, one of them for DMA; pages of 4 KiB.
 const SMALL: Geometry = Geometry {
@@ -117,4 +119,102 @@ fn packets_at_one_offset_of_their_pages_share_few_sets() {
     // A line is gone if 20 others or more are of its set, of which the mean is 10 or 40.
     assert!(missed(1920) < 0.02, "{}", missed(1920));
     assert!(missed(7680) > 0.98, "{}", missed(7680));
+}
+
+/// The rules of the cache, in the plainest way: each set is a list of lines and of their last uses.
+struct Plain {
+    sets: Vec<Vec<(Option<u32>, u64)>>,
+    now: u64,
+    last: Option<u32>,
+    counts: CacheCounts,
+}
+
+impl Plain {
+    /// Puts a line into the place used longest ago, of these.
+    fn insert(&mut self, set: usize, line: u32, among: Range<usize>) {
+        self.now += 1;
+        let places = &mut self.sets[set][among];
+        if let Some(place) = places.iter_mut().min_by_key(|place| place.1) {
+            *place = (Some(line), self.now);
+        }
+    }
+
+    fn access(&mut self, set: usize, line: u32, g: Geometry, access: Access) {
+        let (ways, dma) = (usize::from(g.ways), usize::from(g.dma_ways));
+        let found = self.sets[set].iter().position(|place| place.0 == Some(line));
+        let own = if g.policy == Policy::Victim && dma < ways { ways - dma } else { ways };
+        let c = &mut self.counts;
+        let (hits, misses) = match access {
+            Access::Write => (&mut c.llc_write_hits, &mut c.llc_write_misses),
+            Access::Read => (&mut c.llc_read_hits, &mut c.llc_read_misses),
+            Access::Core if self.last.replace(line) == Some(line) => return,
+            Access::Core => (&mut c.llc_cpu_hits, &mut c.llc_cpu_misses),
+        };
+        let hit = found.is_some() && !(access == Access::Write && dma == 0);
+        *(if hit { hits } else { misses }) += 1;
+        let stays = match access {
+            Access::Write => dma > 0,
+            Access::Read => return,
+            Access::Core => g.policy == Policy::Inclusive || found.is_some_and(|way| way < own),
+        };
+        if let Some(way) = found {
+            self.now += 1;
+            self.sets[set][way].1 = self.now;
+            if stays {
+                return;
+            }
+            self.sets[set][way] = (None, 0);
+        }
+        match access {
+            Access::Write => self.insert(set, line, ways - dma..ways),
+            _ => self.insert(set, line, 0..own),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    Write,
+    Read,
+    Core,
+}
+
+proptest! {
+    #[test]
+    fn lines_are_where_the_plainest_cache_has_them(
+        (ways, dma_ways) in (1u8..5).prop_flat_map(|ways| (Just(ways), 0..=ways)),
+        is_victim in any::<bool>(),
+        slices in 1u32..4,
+        accesses in proptest::collection::vec(
+            (select(vec![Access::Write, Access::Read, Access::Core]), 0u64..8000, 1usize..190),
+            1..400,
+        ),
+    ) {
+        let policy = if is_victim { Policy::Victim } else { Policy::Inclusive };
+        let g = Geometry { ways, dma_ways, slices, policy, ..SMALL };
+        let base = 1 << 20;
+        let mut c = Cache::new(g, base, 2 << 12).unwrap();
+        let mut plain = Plain {
+            sets: vec![vec![(None, 0); ways.into()]; 4 * slices as usize],
+            now: 0,
+            last: None,
+            counts: CacheCounts::default(),
+        };
+        for (access, at, len) in accesses {
+            let len = len.min(8192 - at as usize);
+            if access == Access::Write {
+                plain.last = None;
+            }
+            for line in (at / 64) as u32..(at as usize + len).div_ceil(64) as u32 {
+                let set = c.set(line) / u32::from(ways);
+                plain.access(set as usize, line, g, access);
+            }
+            match access {
+                Access::Write => c.device_writes(base + at, len),
+                Access::Read => drop(c.device_reads(base + at, len)),
+                Access::Core => drop(c.core_uses(base + at, len)),
+            }
+            prop_assert_eq!(c.counts, plain.counts);
+        }
+    }
 }
