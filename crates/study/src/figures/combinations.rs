@@ -83,21 +83,20 @@ pub(super) fn count(
 /// fits.
 fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
     let held = (0..rows.len()).filter(|at| rows[*at].holds == Some(true));
-    let free = || sheet.constants.choices().iter().filter(|c| c.is_free());
-    let (chosen, others): (Vec<usize>, Vec<usize>) =
-        held.partition(|at| free().any(|c| c.rows.contains(&sheet.rows[*at].figure)));
-    let needs = |at: &usize| match &sheet.rows[*at] {
+    let needs = |at: usize| match &sheet.rows[at] {
         row if !sheet.rests_on_a_fit(row) => Fits::None,
         row if row.alone => Fits::Alone,
         _ => Fits::All,
     };
-    let stages = [chosen, others].into_iter().flat_map(|rows| {
-        [Fits::None, Fits::Alone, Fits::All].map(|fits| {
-            (fits, rows.iter().copied().filter(|at| needs(at) == fits).collect::<Vec<_>>())
-        })
+    let was_seen = |at: usize| sheet.chosen_by(&sheet.rows[at]).next().is_some();
+    let fits = [Fits::None, Fits::Alone, Fits::All];
+    let stages = [true, false].into_iter().flat_map(|seen| fits.map(|fits| (seen, fits)));
+    let stages = stages.filter_map(|(seen, fits)| {
+        let of = held.clone().filter(|at| was_seen(*at) == seen && needs(*at) == fits);
+        let rows: Vec<usize> = of.collect();
+        (!rows.is_empty()).then(|| FitGroup { fits, rows: Mutex::new(rows) })
     });
-    let stages = stages.filter(|(_, rows)| !rows.is_empty());
-    stages.map(|(fits, rows)| FitGroup { fits, rows: Mutex::new(rows) }).collect()
+    stages.collect()
 }
 
 impl FitGroup {

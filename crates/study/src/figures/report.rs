@@ -103,14 +103,13 @@ impl DegreesOfFreedom {
     pub(super) fn of(sheet: &FigureSet) -> DegreesOfFreedom {
         let predicted = sheet.rows.iter().filter(|r| r.role == Role::Predicted);
         let choices = sheet.constants.choices().iter().filter(|c| c.is_free());
-        let looked_at =
-            |r: &&Row| r.derived.is_none() && choices.clone().any(|c| c.rows.contains(&r.figure));
+        let looked_at = |r: &&Row| r.derived.is_none() && sheet.chosen_by(r).next().is_some();
         DegreesOfFreedom {
             predicted: predicted.clone().count(),
             derived: predicted.clone().filter(|r| r.derived.is_some()).count(),
             looked_at: predicted.filter(looked_at).count(),
             fitted: sheet.fits().len(),
-            choices: choices.clone().count(),
+            choices: choices.count(),
         }
     }
 }

@@ -212,9 +212,7 @@ pub(super) fn judge(
     if let Some(derived) = &row.derived {
         notes.push(format!("computed: {derived}"));
     }
-    let chosen =
-        sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));
-    let chosen: Vec<&str> = chosen.map(|c| c.key.as_str()).collect();
+    let chosen: Vec<&str> = sheet.chosen_by(&row).map(|c| c.key.as_str()).collect();
     if !chosen.is_empty() {
         notes.push(format!("looked at to choose {}", chosen.join(", ")));
     }

@@ -5,7 +5,7 @@
 //! a circle.
 
 use super::{
-    Constant, Constants, Models, Role, Row, SetError, Setting, Source, UnknownConstant, fit,
+    Choice, Constant, Constants, Models, Role, Row, SetError, Setting, Source, UnknownConstant, fit,
 };
 use doorbell_spec::nearest;
 use doorbell_systems::published::{Headline, MeasureError};
@@ -171,6 +171,12 @@ impl FigureSet {
             keys.extend(self.declared_inputs(self.row(parent)?)?);
         }
         Some(self.constants.keys().filter(|k| keys.contains(*k)).map(str::to_owned).collect())
+    }
+
+    /// Returns the choices, but those set by hand, that were made by looking at a row.
+    pub(super) fn chosen_by<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a Choice> {
+        let choices = self.constants.choices().iter();
+        choices.filter(|c| c.is_free() && c.rows.contains(&row.figure))
     }
 
     /// Returns whether a row declares a fitted constant among its inputs, or declares nothing.
